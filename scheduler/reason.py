@@ -1,0 +1,46 @@
+"""Every reason that a user can be shown, with its words: one enum for conditions, events, metrics, CLI."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Reason(IntEnum):
+    """Why something waits or was moved. Additive only: recordings and dashboards hold the numbers."""
+
+    NONE = 0
+    # the node does not suit
+    INSUFFICIENT_GPU = 1
+    INSUFFICIENT_CPU = 2
+    INSUFFICIENT_MEMORY = 3
+    INSUFFICIENT_RESOURCE = 4  # ephemeral storage or an extended resource
+    NO_POD_SLOT = 5
+    NODE_NOT_READY = 6
+    NODE_CORDONED = 7
+    NODE_SELECTOR_MISMATCH = 8
+    UNTOLERATED_TAINT = 9
+    HOST_PORT_IN_USE = 10
+    POD_AFFINITY_UNSATISFIED = 11
+    POD_ANTI_AFFINITY_CONFLICT = 12
+    TOPOLOGY_SPREAD_UNSATISFIED = 13
+    VOLUME_NODE_CONFLICT = 14
+    # the pod can run nowhere
+    LARGER_THAN_ANY_NODE = 20
+    VOLUME_CLAIM_NOT_FOUND = 21
+    CONFIG_MAP_NOT_FOUND = 22
+    # the queue does not allow it
+    QUEUE_NOT_FOUND = 30
+    QUEUE_NOT_A_LEAF = 31
+    QUEUE_PAUSED = 32
+    OVER_LIMIT = 33
+    NON_PREEMPTIBLE_OVER_QUOTA = 34
+    BEHIND_OTHERS = 35
+    # the gang is not complete
+    GANG_INCOMPLETE = 40
+    GANG_DOES_NOT_FIT = 41  # single pods fit, the minimum does not
+    POD_GATED = 42
+    SUBGROUP_NOT_FOUND = 43
+    # it is on its way
+    WAITING_FOR_RELEASE = 50
+    BACKING_OFF = 51
+    MISCONFIGURED = 52

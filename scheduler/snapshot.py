@@ -1,0 +1,241 @@
+"""The world as arrays: what `decide` reads, and nothing else.
+
+Struct-of-arrays, resource-major. `R` resource rows, `N` nodes, `Q` queues, `G` gangs, `S` subgroups,
+`T` tasks (pods), `C` task classes. Node books are integers (millicores, bytes, whole devices, slots),
+so sums are exact and do not depend on order; queue books are float64 with -1 for "unlimited".
+Names never enter: where a rule breaks a tie by name, the encoder gives a `rank` column
+(position in the name order).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Bytes = NDArray[np.int8]
+Floats = NDArray[np.float64]
+
+#: The first rows of `Snapshot.resources`, always present and in this order. Further rows are
+#: "ephemeral-storage" and extended resources by name, in integer units.
+CPU, MEMORY, GPU, PODS = 0, 1, 2, 3
+#: Rows of every queue array: millicores, bytes, devices.
+QUEUE_RESOURCES = 3
+UNLIMITED = -1.0
+
+
+class TaskState(IntEnum):
+    """Where a pod stands. Numbers are stable: recordings hold them."""
+
+    PENDING = 0
+    GATED = 1
+    BINDING = 2  # granted, the bind has not been seen yet
+    BOUND = 3
+    RUNNING = 4
+    RELEASING = 5  # being deleted; its room is about to be free
+    STUCK = 6  # being deleted for so long that nobody may count on its room
+    SUCCEEDED = 7
+    FAILED = 8
+
+
+#: States that occupy a node.
+USED = (TaskState.BINDING, TaskState.BOUND, TaskState.RUNNING, TaskState.RELEASING, TaskState.STUCK)
+#: States that count as allocated to a queue and a gang.
+ALLOCATED = (TaskState.BINDING, TaskState.BOUND, TaskState.RUNNING)
+
+
+class Op(IntEnum):
+    """Operators of a label requirement (Kubernetes NodeSelectorRequirement)."""
+
+    IN = 0
+    NOT_IN = 1
+    EXISTS = 2
+    DOES_NOT_EXIST = 3
+    GT = 4
+    LT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One label requirement; `key` indexes rows of `Nodes.label_value`.
+
+    `values` are codes of that row for IN / NOT_IN; `number` is the bound of GT / LT.
+    """
+
+    key: int
+    op: Op
+    values: tuple[int, ...] = ()
+    number: int = 0
+
+
+#: A term is an AND of requirements, a selector an OR of terms. An empty selector matches nothing.
+Term = tuple[Requirement, ...]
+Selector = tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerTerm:
+    """One (anti-)affinity or spread selector over pods, per topology key.
+
+    `matches` says for each class whether its pods match the selector (namespace included).
+    `topology` indexes rows of `Nodes.domain`.
+    """
+
+    topology: int
+    matches: Bools  # [C]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One topology spread constraint of a class (Kubernetes PodTopologySpread)."""
+
+    peer: int
+    max_skew: int
+    hard: bool  # DoNotSchedule
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRules:
+    """What a class asks of its node beyond resources. Indices into the snapshot's tables."""
+
+    required: tuple[Selector, ...] = ()  # AND of selectors: nodeSelector, affinity, volumes
+    preferred: tuple[tuple[int, Term], ...] = ()  # (weight 1..100, term)
+    tolerates: tuple[int, ...] = ()  # rows of Nodes.taints that are tolerated
+    ports: tuple[int, ...] = ()  # host ports, codes of Snapshot.port_conflicts
+    affinity: tuple[int, ...] = ()  # PeerTerm indices, required
+    anti_affinity: tuple[int, ...] = ()  # PeerTerm indices, required
+    preferred_affinity: tuple[tuple[int, int], ...] = ()  # (signed weight, PeerTerm index)
+    spread: tuple[Spread, ...] = ()
+    blocked: int = 0  # a Reason value: no node can ever take it (missing claim, ...); 0 = none
+    blocked_detail: str = ""  # the object that blocks it, for the sentence shown
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Rows are nodes of this shard. `allocatable` may be smaller than what is used (over-commit)."""
+
+    allocatable: Ints  # [R, N]
+    rank: Codes  # [N] position in name order
+    ready: Bools  # [N] Ready and no pressure condition
+    cordoned: Bools  # [N] spec.unschedulable
+    label_value: Codes  # [K, N] code of the value of label key k; -1 absent
+    label_number: Ints  # [K, N] the value as an integer, for GT/LT; INT64_MIN when it is none
+    taints: Bools  # [X, N] hard taints (NoSchedule, NoExecute), a row per (key, value, effect)
+    soft_taints: Bools  # [Y, N] PreferNoSchedule; toleration rows follow the hard ones
+    domain: Codes  # [D, N] code of the node's domain per topology key; -1 where the label is missing
+
+    @property
+    def count(self) -> int:
+        return self.rank.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Rows are queues; parents come before children. Amounts are [3, Q]: millicores, bytes, GPUs."""
+
+    parent: Codes  # [Q]; -1 = top level
+    priority: Codes  # [Q] default 100
+    created_s: Floats  # [Q]
+    rank: Codes  # [Q] name order
+    quota: Floats  # [3, Q]; -1 = unlimited
+    limit: Floats  # [3, Q]; -1 = none
+    weight: Floats  # [3, Q] over-quota weight
+    usage: Floats  # [3, Q] historical usage / capacity, 0..1
+    paused: Bools  # [Q] starts nothing new (an ancestor's pause counts too)
+
+    @property
+    def count(self) -> int:
+        return self.parent.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """Rows are PodGroups. `root[g]` is the gang's row in SubGroups; its rows are contiguous."""
+
+    queue: Codes  # [G]; -1 = the queue does not exist (the gang waits with that reason)
+    priority: Codes  # [G]
+    preemptible: Bools  # [G]
+    created_s: Floats  # [G]
+    rank: Codes  # [G] name order (namespace last)
+    root: Codes  # [G]
+    started: Bools  # [G] held its minimum at some time before
+    last_start_s: Floats  # [G] NaN = never
+
+    @property
+    def count(self) -> int:
+        return self.queue.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SubGroups:
+    """Rows are nodes of the gangs' trees, parents before children. Leaves hold pods.
+
+    `minimum` counts pods for a leaf and direct children for a set. Every gang has a root set; a gang
+    without subgroups has a root with one leaf.
+    """
+
+    gang: Codes  # [S]
+    parent: Codes  # [S]; -1 = root of its gang
+    leaf: Bools  # [S]
+    minimum: Codes  # [S]
+    rank: Codes  # [S] name order inside the gang
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Rows are pods: ours, and those of other schedulers (`gang` -1), which only occupy room."""
+
+    gang: Codes  # [T]; -1 = not ours
+    leaf: Codes  # [T] row in SubGroups; -1 if gang is -1
+    klass: Codes  # [T] row of Classes
+    state: Bytes  # [T] TaskState
+    node: Codes  # [T]; -1 = none
+    role: Bytes  # [T] 0 = master, launcher or Ray head: placed first, evicted last; 1 = other
+    task_priority: Ints  # [T] kai.scheduler/task-priority; INT64_MIN = none
+    created_s: Floats  # [T]
+    rank: Codes  # [T] final tie (UID or name order)
+    nominated: Codes  # [T] node named by status.nominatedNodeName; -1 none
+
+    @property
+    def count(self) -> int:
+        return self.gang.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Distinct (request, rules) signatures. Pods of a gang are nearly always one class."""
+
+    request: Ints  # [R, C]
+    queue_request: Floats  # [3, C] what is charged to the queue
+    rules: tuple[ClassRules, ...]  # [C]
+
+    @property
+    def count(self) -> int:
+        return self.request.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One immutable picture of the cluster. `decide(snapshot, policy)` depends on nothing else."""
+
+    now_s: float
+    seed: int
+    resources: tuple[str, ...]  # [R] names of the resource rows
+    nodes: Nodes
+    queues: Queues
+    gangs: Gangs
+    subgroups: SubGroups
+    tasks: Tasks
+    classes: Classes
+    peers: tuple[PeerTerm, ...] = ()
+    port_conflicts: tuple[tuple[int, ...], ...] = ()  # per port code: codes it collides with
+    total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))
+    """[3] what the top-level queues divide: usable nodes less other schedulers' pods (KAI 4.2)."""
