@@ -130,7 +130,9 @@ class Nodes:
     label_number: Ints  # [K, N] the value as an integer, for GT/LT; INT64_MIN when it is none
     taints: Bools  # [X, N] hard taints (NoSchedule, NoExecute), a row per (key, value, effect)
     soft_taints: Bools  # [Y, N] PreferNoSchedule; toleration rows follow the hard ones
-    domain: Codes  # [D, N] code of the node's domain per topology key; -1 where the label is missing
+    domain: (
+        Codes  # [D, N] code of the node's domain per topology key; -1 where the label is missing
+    )
 
     @property
     def count(self) -> int:
