@@ -222,3 +222,24 @@ class Port(Protocol):
     def batch(self, writes: Sequence[Write]) -> list[Any]:
         """Runs writes side by side where the adapter can; result i is a value or an ApiError."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """One write on its way in, as an admission plugin sees it. Objects may be edited (own copies)."""
+
+    operation: Literal["CREATE", "UPDATE", "DELETE"]
+    resource: Resource
+    subresource: str
+    object: Object  # the new state; the old one for DELETE
+    old: Object | None
+    user: str
+    dry_run: bool
+
+
+class Admission(Protocol):
+    """Runs inside the embedded API server before a write is stored (mutate, then validate)."""
+
+    def admit(self, request: AdmissionRequest, reader: Port) -> Object:
+        """The object to store. Raises Invalid or Forbidden to refuse. Must not write."""
+        ...
