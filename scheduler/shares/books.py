@@ -1,0 +1,46 @@
+"""What every queue holds and asks for: the sums that fair share, order and capacity start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..snapshot import ALLOCATED, QUEUE_RESOURCES, Floats, Queues, Snapshot, TaskState
+from .tree import roll_up
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBooks:
+    """Sums per queue with all descendants, [3, Q]: millicores, bytes, GPUs."""
+
+    allocated: Floats
+    non_preemptible: Floats  # the part of `allocated` that belongs to non-preemptible gangs
+    request: Floats  # `allocated` plus all pending pods
+
+
+def queue_books(snapshot: Snapshot) -> QueueBooks:
+    """Counts pods that are being bound, bound or running as allocated and pending ones as asked.
+
+    Gated, releasing, stuck and finished pods count nowhere, nor do pods of other schedulers and of
+    gangs whose queue does not exist.
+    """
+    tasks, gangs = snapshot.tasks, snapshot.gangs
+    ours = np.flatnonzero(tasks.gang >= 0)
+    ours = ours[gangs.queue[tasks.gang[ours]] >= 0]
+    state, gang = tasks.state[ours], tasks.gang[ours]
+    queue, amount = gangs.queue[gang], snapshot.classes.queue_request[:, tasks.klass[ours]]
+    held = np.isin(state, [int(s) for s in ALLOCATED])
+    firm = held & ~gangs.preemptible[gang]
+    asked = held | (state == TaskState.PENDING)
+    sums = [
+        _sum(snapshot.queues, queue, np.where(rows, amount, 0.0)) for rows in (held, firm, asked)
+    ]
+    return QueueBooks(*sums)
+
+
+def _sum(queues: Queues, queue: np.ndarray, amount: Floats) -> Floats:
+    own = np.empty((QUEUE_RESOURCES, queues.count), dtype=np.float64)
+    for r in range(QUEUE_RESOURCES):
+        own[r] = np.bincount(queue, amount[r], minlength=queues.count)
+    return roll_up(queues.parent, own)
