@@ -45,6 +45,8 @@ MIN_MEMBER = "kai.scheduler/min-member"
 QUEUE_PAUSED = "kai.scheduler/paused"
 RUN_TIME = "kai.scheduler/sim-run-time"
 EXIT_CODE = "kai.scheduler/sim-exit-code"
+SIM_POOL = "kai.scheduler/sim-node-pool"
+SIM_DOWN = "kai.scheduler/sim-down"
 
 # GPU resource names
 NVIDIA_GPU = "nvidia.com/gpu"

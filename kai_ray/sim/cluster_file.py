@@ -1,0 +1,268 @@
+"""The description of an embedded cluster: `cluster.yaml`, or the short form `4x8`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from kai_ray.api import labels as L
+from kai_ray.api import quantity
+from kai_ray.cluster.port import Object
+
+from .run_model import FailureModel, RunModel
+
+ZONE = "topology.kubernetes.io/zone"
+RACK = "cloud.provider.com/topology-rack"
+NVLINK_DOMAIN = "nvidia.com/gpu.clique"
+MOST_NODES = 100_000
+_SHORT = re.compile(r"^(\d+)x(\d+)$")
+_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+#: Resources that a pool names by fields of its own.
+_OWN_FIELDS = {"cpu": "cpu", "memory": "memory", "pods": "pods", L.NVIDIA_GPU: "gpus"}
+
+
+class ClusterFileError(ValueError):
+    """What is wrong in a cluster description: names the field and how to mend it."""
+
+
+class _Struct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+    pass
+
+
+class Distribution(_Struct):
+    """Seconds. `spread` is the half-width of `uniform` and the sigma of `lognormal`."""
+
+    kind: Literal["constant", "uniform", "exponential", "lognormal"] = "constant"
+    mean_seconds: float = 60.0
+    spread: float = 0.0
+
+    def model(self) -> RunModel:
+        return RunModel(self.kind, self.mean_seconds, self.spread)
+
+
+class Failures(_Struct):
+    """Mean seconds between failures of one node, and how long until it is back."""
+
+    mtbf_seconds: float
+    repair_seconds: float = 300.0
+
+    def model(self) -> FailureModel:
+        return FailureModel(self.mtbf_seconds, self.repair_seconds)
+
+
+class Level(_Struct):
+    """A topology label: every `nodes` consecutive nodes share a value (`{i}`, `{pool}` in `name`)."""
+
+    label: str
+    nodes: int
+    name: str = "{i}"
+
+
+class Taint(_Struct):
+    key: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    value: str = ""
+
+
+class NodePool(_Struct):
+    name: str
+    count: int
+    gpus: int = 0
+    model: str = "NVIDIA-H100-80GB-HBM3"
+    gpu_memory: str = "80Gi"
+    cpu: str | int | float = 128
+    memory: str | int = "1Ti"
+    pods: int = 110
+    resources: dict[str, str | int] = {}
+    labels: dict[str, str] = {}
+    taints: list[Taint] = []
+    topology: list[Level] = []
+    run_time: Distribution = Distribution()
+    failures: Failures | None = None
+    start_delay_seconds: float = 0.0
+
+
+class Kubelet(_Struct):
+    """How simulated kubelets behave. `most_grace_seconds` shortens long grace periods."""
+
+    most_grace_seconds: float = 2.0
+    evict_after_seconds: float | None = None
+    heartbeat_seconds: float = 0.0
+    restart_delay_seconds: float = 10.0
+
+
+class ClusterConfig(_Struct):
+    node_pools: list[NodePool]
+    seed: int = 0
+    kubelet: Kubelet = Kubelet()
+    #: Namespaces whose unlabelled pods are ours (label kai.scheduler/managed=true).
+    managed_namespaces: list[str] = ["default"]
+    scheduler_names: list[str] = [L.SCHEDULER_NAME]
+    #: "kai-scheduler": the Ray operator stamps scheduler name and queue, as its flag of that name.
+    ray_batch_scheduler: Literal["", "kai-scheduler"] = ""
+
+    @classmethod
+    def short(cls, text: str) -> ClusterConfig:
+        """`4x8`: four nodes of eight GPUs, in racks."""
+        found = _SHORT.match(text.strip())
+        if found is None:
+            raise ClusterFileError(
+                f"nodes: {text!r} is not of the form COUNTxGPUS: write for example 4x8"
+            )
+        count, gpus = int(found[1]), int(found[2])
+        rack = 2 if count <= 8 else 8
+        pool = NodePool(
+            name="node",
+            count=count,
+            gpus=gpus,
+            topology=[
+                Level(label=ZONE, nodes=max(count, 1), name="zone-{i}"),
+                Level(label=RACK, nodes=rack, name="rack-{i}"),
+            ],
+        )
+        return _checked(cls(node_pools=[pool]))
+
+    @classmethod
+    def parse(cls, text: str, where: str = "cluster file") -> ClusterConfig:
+        try:
+            raw = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ClusterFileError(f"{where}: not YAML: {error}") from None
+        return cls.of(raw, where)
+
+    @classmethod
+    def of(cls, raw: Any, where: str = "cluster file") -> ClusterConfig:
+        try:
+            return _checked(msgspec.convert(raw, cls))
+        except msgspec.ValidationError as error:
+            raise ClusterFileError(f"{where}: {_named(error)}") from None
+        except ClusterFileError as error:
+            raise ClusterFileError(f"{where}: {error}") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> ClusterConfig:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ClusterFileError(f"{path}: {error.strerror}: name a readable file") from None
+        return cls.parse(text, str(path))
+
+    def pool_of(self, node: Object) -> NodePool | None:
+        name = (node["metadata"].get("labels") or {}).get(L.SIM_POOL)
+        return next((p for p in self.node_pools if p.name == name), None)
+
+    def nodes(self) -> list[Object]:
+        """The Node objects, in pool order; topology domains are numbered across pools."""
+        made: list[Object] = []
+        for pool in self.node_pools:
+            first = len(made)
+            made.extend(_node(pool, i, first + i) for i in range(pool.count))
+        return made
+
+
+def _named(error: msgspec.ValidationError) -> str:
+    text = str(error)
+    message, _, path = text.partition(" - at `")
+    field = path.rstrip("`").removeprefix("$").lstrip(".")
+    return f"{field}: {message}" if field else message
+
+
+def _checked(config: ClusterConfig) -> ClusterConfig:
+    if not config.node_pools:
+        raise ClusterFileError("nodePools: empty: name at least one pool")
+    seen: set[str] = set()
+    total = 0
+    for i, pool in enumerate(config.node_pools):
+        where = f"nodePools[{i}]"
+        if not _NAME.match(pool.name) or len(pool.name) > 50:
+            raise ClusterFileError(
+                f"{where}.name: {pool.name!r}: use at most 50 lower-case letters, digits and '-'"
+            )
+        if pool.name in seen:
+            raise ClusterFileError(f"{where}.name: {pool.name!r} is used twice: rename one")
+        seen.add(pool.name)
+        total += pool.count
+        _check_pool(pool, where)
+    if total > MOST_NODES:
+        raise ClusterFileError(f"nodePools: {total} nodes: at most {MOST_NODES} can be simulated")
+    return config
+
+
+def _check_pool(pool: NodePool, where: str) -> None:
+    for field, value in (("count", pool.count), ("gpus", pool.gpus), ("pods", pool.pods)):
+        if value < 0:
+            raise ClusterFileError(f"{where}.{field}: {value} is negative: use 0 or more")
+    quantities: dict[str, Any] = {
+        "cpu": pool.cpu,
+        "memory": pool.memory,
+        "gpuMemory": pool.gpu_memory,
+    }
+    quantities |= {f"resources[{k}]": v for k, v in pool.resources.items()}
+    for field, value in quantities.items():
+        try:
+            if quantity.milli(value) < 0:
+                raise ValueError(f"{value!r} is negative: use 0 or more")
+        except ValueError as error:
+            raise ClusterFileError(f"{where}.{field}: {error}") from None
+    for name in pool.resources:
+        if name in _OWN_FIELDS:
+            raise ClusterFileError(
+                f"{where}.resources[{name}]: set the field {_OWN_FIELDS[name]} instead"
+            )
+    for j, level in enumerate(pool.topology):
+        if level.nodes < 1:
+            raise ClusterFileError(f"{where}.topology[{j}].nodes: {level.nodes}: use 1 or more")
+    times = {
+        "runTime.meanSeconds": pool.run_time.mean_seconds,
+        "runTime.spread": pool.run_time.spread,
+        "startDelaySeconds": pool.start_delay_seconds,
+    }
+    if pool.failures is not None:
+        times["failures.mtbfSeconds"] = pool.failures.mtbf_seconds
+        times["failures.repairSeconds"] = pool.failures.repair_seconds
+    for field, value in times.items():
+        if not 0 <= value < 1e12:
+            raise ClusterFileError(f"{where}.{field}: {value}: use a number of seconds from 0 up")
+
+
+def _node(pool: NodePool, i: int, n: int) -> Object:
+    """Node `i` of its pool, `n` of the cluster."""
+    name = f"{pool.name}-{i}"
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        L.SIM_POOL: pool.name,
+    }
+    capacity: dict[str, str] = {
+        "cpu": str(pool.cpu),
+        "memory": str(pool.memory),
+        "pods": str(pool.pods),
+        "ephemeral-storage": "1Ti",
+    }
+    if pool.gpus:
+        capacity[L.NVIDIA_GPU] = str(pool.gpus)
+        labels |= {
+            "nvidia.com/gpu.present": "true",
+            "nvidia.com/gpu.product": pool.model,
+            "nvidia.com/gpu.count": str(pool.gpus),
+            "nvidia.com/gpu.memory": str(quantity.whole(pool.gpu_memory) // 2**20),
+        }
+    capacity |= {k: str(v) for k, v in pool.resources.items()}
+    for level in pool.topology:
+        labels[level.label] = level.name.format(i=n // level.nodes, pool=pool.name)
+    labels |= {k: v.format(i=i, pool=pool.name) for k, v in pool.labels.items()}
+    spec: Object = {}
+    if pool.taints:
+        spec["taints"] = [msgspec.to_builtins(t) for t in pool.taints]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {"capacity": capacity, "allocatable": dict(capacity)},
+    }
