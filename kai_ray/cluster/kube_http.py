@@ -1,0 +1,291 @@
+"""HTTP to an API server: connections, credentials, refusals, patience.
+
+`Transport.send` answers with the bytes of a success or raises the matching `ApiError`. Requests
+that the server turned away unread (429, 503 with Retry-After) are repeated within a limit; a
+request whose fate is unknown is repeated only if repeating it does no harm (GET).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from .kubeconfig import Connection
+from .port import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 60.0
+ATTEMPTS = 4
+LONGEST_WAIT_S = 10.0
+TOKEN_FILE_FRESH_S = 60.0
+USER_AGENT = "kai-ray"
+
+_BY_REASON: Mapping[str, type[ApiError]] = {
+    kind.reason: kind
+    for kind in (
+        NotFound,
+        AlreadyExists,
+        Conflict,
+        Invalid,
+        BadRequest,
+        Forbidden,
+        Unauthorized,
+        Gone,
+        TooManyRequests,
+        Unavailable,
+    )
+} | {"Gone": Gone, "Timeout": Unavailable, "ServerTimeout": Unavailable}
+_BY_CODE: Mapping[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    413: BadRequest,
+    415: BadRequest,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+class Transport:
+    """A pool of connections to one server, with one user's credentials. Safe from any thread."""
+
+    def __init__(self, connection: Connection, connections: int = 16) -> None:
+        self._connection = connection
+        self._plugin: Any = None
+        certificate = None
+        if connection.client_cert_pem and connection.client_key_pem:
+            certificate = (connection.client_cert_pem, connection.client_key_pem)
+        if connection.plugin is not None:
+            from .kube_plugin import PluginCredentials
+
+            self._plugin = PluginCredentials(connection.plugin)
+            certificate = self._plugin.certificate or certificate
+        self._fixed_headers = _fixed_headers(connection)
+        self._file_token = ""
+        self._file_read_at = float("-inf")
+        options: dict[str, Any] = {"maxsize": connections, "block": False, "retries": False}
+        if connection.server.startswith("https://"):
+            options["ssl_context"] = _ssl_context(connection, certificate)
+            if connection.tls_server_name:
+                options["server_hostname"] = connection.tls_server_name
+                options["assert_hostname"] = connection.tls_server_name
+        self._pool: urllib3.PoolManager = (
+            urllib3.ProxyManager(connection.proxy_url, **options)
+            if connection.proxy_url
+            else urllib3.PoolManager(**options)
+        )
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        patient: bool = True,
+    ) -> bytes:
+        """The body of a 2xx answer. `patient` False hands a 429 to the caller at once."""
+        for attempt in range(ATTEMPTS):
+            last = attempt == ATTEMPTS - 1
+            try:
+                response = self._request(method, path, query, body, content_type)
+            except HTTPError as error:
+                if method == "GET" and not last:
+                    time.sleep(0.05 * 2**attempt)
+                    continue
+                raise self._unreachable(error) from error
+            if response.status < 300:
+                return response.data
+            refusal = error_of(response.status, response.data, response.headers)
+            wait_s = _wait_s(response, refusal) if patient and not last else None
+            if wait_s is None:
+                raise refusal
+            log.info("%s %s: %s; again in %.1f s", method, path, refusal, wait_s)
+            time.sleep(wait_s)
+        raise AssertionError("unreachable")
+
+    def stream(
+        self, path: str, query: Mapping[str, str], read_timeout_s: float
+    ) -> urllib3.BaseHTTPResponse:
+        """An open answer whose body is read as it comes. Raises ApiError if refused."""
+        try:
+            response = self._pool.request(
+                "GET",
+                self._connection.server + path,
+                fields=dict(query),
+                headers=self._headers(),
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=read_timeout_s),
+                preload_content=False,
+                retries=False,
+            )
+            if response.status >= 300:
+                data = response.read()
+                response.release_conn()
+                raise error_of(response.status, data, response.headers)
+        except HTTPError as error:
+            raise self._unreachable(error) from error
+        return response
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+    ) -> urllib3.BaseHTTPResponse:
+        headers = self._headers()
+        url = self._connection.server + path
+        if query:
+            url += "?" + urllib3.request.urlencode(query)
+        if body is not None:
+            headers["Content-Type"] = content_type
+        return self._pool.request(
+            method,
+            url,
+            body=body,
+            headers=headers,
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+            retries=False,
+        )
+
+    def _headers(self) -> urllib3.HTTPHeaderDict:
+        headers = self._fixed_headers.copy()
+        if self._plugin is not None:
+            headers.update(self._plugin.headers())
+        elif self._connection.token_file and not self._connection.token:
+            headers["Authorization"] = f"Bearer {self._token_from_file()}"
+        return headers
+
+    def _token_from_file(self) -> str:
+        # Mounted service account tokens are replaced while we run.
+        now = time.monotonic()
+        if now - self._file_read_at > TOKEN_FILE_FRESH_S:
+            try:
+                with open(self._connection.token_file, encoding="utf-8") as file:
+                    self._file_token = file.read().strip()
+            except OSError as error:
+                raise Unauthorized(f"cannot read the token file: {error}") from error
+            self._file_read_at = now
+        return self._file_token
+
+    def _unreachable(self, error: Exception) -> Unavailable:
+        return Unavailable(f"no answer from {self._connection.server}: {_words(error)}")
+
+
+def error_of(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
+    """The ApiError that a refusal stands for, in the server's words."""
+    try:
+        answer = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        answer = None
+    if not isinstance(answer, dict):
+        answer = {"message": body.decode("utf-8", "replace").strip()[:500]}
+    return error_of_status(answer | {"code": answer.get("code") or status}, headers)
+
+
+def error_of_status(answer: dict[str, Any], headers: Mapping[str, str] | None = None) -> ApiError:
+    code = int(answer.get("code") or 500)
+    kind = _BY_REASON.get(str(answer.get("reason"))) or _BY_CODE.get(code)
+    if kind is None:
+        kind = Unavailable if code >= 502 else ApiError
+    details = answer.get("details") or {}
+    error = kind(str(answer.get("message") or f"HTTP {code}"), details=details)
+    error.code, error.reason = code, str(answer.get("reason") or kind.reason)
+    if isinstance(error, TooManyRequests):
+        after = (headers or {}).get("Retry-After") or details.get("retryAfterSeconds")
+        error.retry_after_s = _seconds(after)
+    return error
+
+
+def shut(response: urllib3.BaseHTTPResponse) -> None:
+    """Ends a stream that another thread may be reading: its read returns at once."""
+    sock = getattr(getattr(response, "_connection", None), "sock", None)
+    if isinstance(sock, socket.socket):
+        # Below TLS, whose objects are not safe to use from two threads.
+        try:
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        except OSError:
+            log.debug("the stream was closed already")
+
+
+def _fixed_headers(connection: Connection) -> urllib3.HTTPHeaderDict:
+    headers = urllib3.HTTPHeaderDict({"Accept": "application/json", "User-Agent": USER_AGENT})
+    if connection.token:
+        headers["Authorization"] = f"Bearer {connection.token}"
+    elif connection.username:
+        credentials = f"{connection.username}:{connection.password}"
+        headers.update(urllib3.make_headers(basic_auth=credentials))
+    for name, value in connection.impersonate:
+        headers.add(name, value)  # a user may have several groups
+    return headers
+
+
+def _ssl_context(connection: Connection, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(
+        cadata=connection.ca_pem.decode("ascii") if connection.ca_pem else None
+    )
+    if connection.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        # The standard library reads client certificates from files only.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "client.pem")
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+                file.write(certificate[0] + b"\n" + certificate[1])
+            context.load_cert_chain(path)
+    return context
+
+
+def _wait_s(response: urllib3.BaseHTTPResponse, refusal: ApiError) -> float | None:
+    """How long to wait before asking again; None if asking again is no use."""
+    if response.status not in (429, 503):
+        return None
+    after = _seconds(response.headers.get("Retry-After"))
+    if after is None and isinstance(refusal, TooManyRequests):
+        after = refusal.retry_after_s
+    return None if after is None else min(after, LONGEST_WAIT_S)
+
+
+def _seconds(text: Any) -> float | None:
+    try:
+        return max(0.0, float(text))
+    except (TypeError, ValueError):
+        return None
+
+
+def _words(error: Exception) -> str:
+    reason = getattr(error, "reason", None)
+    return str(reason or error) or type(error).__name__
