@@ -1,0 +1,86 @@
+"""From the name that a user typed to the object that is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kai_ray.cli.connect import Connection
+from kai_ray.cli.failures import USAGE, Failure, missing
+from kai_ray.cli.views import jobs as view
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.port import NotFound, Object, Resource
+
+
+@dataclass(frozen=True)
+class Found:
+    """A workload and, if it has gangs, how it stands."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    object: Object
+    job: view.Job | None = None
+
+    def __str__(self) -> str:
+        return f"{self.resource.kind.lower()}/{self.name}"
+
+
+def find(connection: Connection, typed: str) -> Found:
+    """The workload that `NAME`, `KIND/NAME` or `kind.group/NAME` means in the namespace in use."""
+    kind, _, name = typed.rpartition("/")
+    jobs = [
+        j
+        for j in view.read(connection.port, connection.namespace)
+        if j.name == name and (not kind or _is_kind(j.kind, j.api_version, kind))
+    ]
+    if len(jobs) > 1:
+        choices = ", ".join(f"{j.kind.lower()}/{j.name}" for j in jobs)
+        raise Failure(f"{typed!r} names several jobs: {choices}", next="say which one", code=USAGE)
+    if jobs:
+        job = jobs[0]
+        resource = resource_of(connection.port, job.api_version, job.kind)
+        obj = connection.port.get(resource, job.name, job.namespace)
+        return Found(resource, job.namespace, job.name, obj, job)
+    for resource in R.ALL if kind else ():
+        if resource.namespaced and _is_kind(resource.kind, resource.api_version, kind):
+            try:
+                obj = connection.port.get(resource, name, connection.namespace)
+            except NotFound:
+                continue
+            return Found(resource, connection.namespace, name, obj)
+    raise missing("job", typed, next=f"kai get jobs -n {connection.namespace}")
+
+
+def _is_kind(kind: str, api_version: str, typed: str) -> bool:
+    group = api_version.rpartition("/")[0]
+    short, _, typed_group = typed.lower().partition(".")
+    resource = R.BY_KIND.get((api_version, kind))
+    names = {kind.lower(), f"{kind.lower()}s"} | ({resource.plural} if resource else set())
+    return short in names and (not typed_group or group.startswith(typed_group))
+
+
+def resource_of(port: Any, api_version: str, kind: str) -> Resource:
+    """The resource of a kind: one we know, or what the server's discovery says."""
+    known = R.BY_KIND.get((api_version, kind))
+    if known is not None:
+        return known
+    group, _, version = api_version.rpartition("/")
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    try:
+        served = port.raw("GET", path)
+    except NotFound as error:
+        raise _unserved(api_version, kind) from error
+    for entry in served.get("resources") or []:
+        if entry.get("kind") == kind and "/" not in entry["name"]:
+            return Resource(group, version, entry["name"], kind, bool(entry.get("namespaced")))
+    raise _unserved(api_version, kind)
+
+
+def _unserved(api_version: str, kind: str) -> Failure:
+    return Failure(
+        f"the cluster does not serve kind {kind} of {api_version}",
+        why="its custom resource definition is not installed",
+        next="kubectl api-resources",
+        code=3,
+    )

@@ -1,0 +1,216 @@
+"""`kai queue`: create, change, pause, resume and delete queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from kai_ray.api import labels as L
+from kai_ray.cli import connect
+from kai_ray.cli.amounts import Amount, neat
+from kai_ray.cli.dry_run import dry_run_option, tail
+from kai_ray.cli.failures import CONFLICT, Failure, missing
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.port import AlreadyExists, NotFound, Object
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+RESOURCES = ("gpu", "cpu", "memory")
+#: What a new queue has where the user says nothing: no guaranteed GPUs, a share of what is free,
+#: and neither CPU nor memory in the way.
+NEW = {
+    "gpu": {"quota": 0, "limit": -1, "overQuotaWeight": 1},
+    "cpu": {"quota": -1, "limit": -1, "overQuotaWeight": 1},
+    "memory": {"quota": -1, "limit": -1, "overQuotaWeight": 1},
+}
+
+
+@click.group("queue", no_args_is_help=True)
+def queue() -> None:
+    """Create, change, pause, resume and delete queues.
+
+    Amounts: --gpu in devices (0.5 is half a GPU), --cpu in cores (8 or 500m), --memory with a unit
+    (64Gi). `unlimited` lifts a quota or limit.
+    """
+
+
+def _amount_options(command: F) -> F:
+    for resource in reversed(RESOURCES):
+        for flag, key, words in (
+            (f"--{resource}-weight", "overQuotaWeight", "Share of what others leave free."),
+            (f"--{resource}-limit", "limit", "Never more than this."),
+            (f"--{resource}", "quota", "Guaranteed amount."),
+        ):
+            kind = click.FloatRange(min=0) if key == "overQuotaWeight" else Amount(resource)
+            command = click.option(flag, f"{resource}_{key}", type=kind, help=words)(command)
+    return command
+
+
+def _spec_options(command: F) -> F:
+    command = _amount_options(command)
+    command = click.option("--display-name", help="Name shown to people.")(command)
+    return click.option(
+        "--priority", type=int, help="Higher goes first for what is free. New queues have 100."
+    )(command)
+
+
+def _resources(amounts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """`spec.resources` of the options that were given."""
+    found: dict[str, dict[str, Any]] = {}
+    for resource in RESOURCES:
+        for key in ("quota", "limit", "overQuotaWeight"):
+            value = amounts.get(f"{resource}_{key}")
+            if value is not None:
+                found.setdefault(resource, {})[key] = neat(value)
+    return found
+
+
+@queue.command("create")
+@click.argument("name")
+@click.option("--parent", default="", help="The queue above it; none makes a top-level queue.")
+@_spec_options
+@dry_run_option
+@connect.connected
+def create(
+    name: str,
+    parent: str,
+    priority: int | None,
+    display_name: str | None,
+    dry_run: str,
+    **amounts: Any,
+) -> None:
+    """Create a queue: `kai queue create vision --parent research --gpu 8 --gpu-limit 16`."""
+    given = _resources(amounts)
+    spec: Object = {"resources": {r: NEW[r] | given.get(r, {}) for r in RESOURCES}}
+    if parent:
+        spec["parentQueue"] = parent
+    if priority is not None:
+        spec["priority"] = priority
+    if display_name:
+        spec["displayName"] = display_name
+    obj = {
+        "apiVersion": R.QUEUE.api_version,
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    if dry_run != "client":
+        port = connect.open_connection().port
+        if parent:
+            _get(port, parent)
+        try:
+            port.create(R.QUEUE, obj, dry_run=dry_run == "server")
+        except AlreadyExists as error:
+            raise Failure(
+                f"queue {name!r} exists already", next=f"kai queue set {name} …", code=CONFLICT
+            ) from error
+    click.echo(f"queue/{name} created{tail(dry_run)}")
+
+
+@queue.command("set")
+@click.argument("name")
+@click.option("--parent", help="Move it below that queue; '' makes it a top-level queue.")
+@_spec_options
+@dry_run_option
+@connect.connected
+def change(
+    name: str,
+    parent: str | None,
+    priority: int | None,
+    display_name: str | None,
+    dry_run: str,
+    **amounts: Any,
+) -> None:
+    """Change a queue; what is not named stays: `kai queue set vision --gpu 12`."""
+    spec: Object = {}
+    resources = _resources(amounts)
+    if resources:
+        spec["resources"] = resources
+    if parent is not None:
+        spec["parentQueue"] = parent or None
+    if priority is not None:
+        spec["priority"] = priority
+    if display_name is not None:
+        spec["displayName"] = display_name or None
+    if not spec:
+        raise click.UsageError("nothing to change: name at least one option, for example --gpu 12")
+    _patch(name, {"spec": spec}, dry_run)
+    click.echo(f"queue/{name} changed{tail(dry_run)}")
+
+
+@queue.command("pause")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@dry_run_option
+@connect.connected
+def pause(names: tuple[str, ...], dry_run: str) -> None:
+    """Start nothing new in a queue and those below it; what runs goes on."""
+    for name in names:
+        _patch(name, {"metadata": {"annotations": {L.QUEUE_PAUSED: "true"}}}, dry_run)
+        click.echo(f"queue/{name} paused{tail(dry_run)}")
+
+
+@queue.command("resume")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@dry_run_option
+@connect.connected
+def resume(names: tuple[str, ...], dry_run: str) -> None:
+    """Let a paused queue start jobs again."""
+    for name in names:
+        _patch(name, {"metadata": {"annotations": {L.QUEUE_PAUSED: None}}}, dry_run)
+        click.echo(f"queue/{name} resumed{tail(dry_run)}")
+
+
+@queue.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@dry_run_option
+@connect.connected
+def delete(names: tuple[str, ...], dry_run: str) -> None:
+    """Delete queues that have no queues below them and no jobs."""
+    port = connect.open_connection().port
+    for name in names:
+        children = {
+            q["metadata"]["name"]
+            for q in port.list(R.QUEUE).items
+            if (q.get("spec") or {}).get("parentQueue") == name
+        }
+        below = sorted(children - set(names))
+        if below:
+            raise Failure(
+                f"queue {name!r} has queues below it: {', '.join(below)}",
+                next=f"kai queue delete {' '.join(below)}",
+                code=CONFLICT,
+            )
+        using = [
+            g["metadata"]["name"]
+            for g in port.list(R.POD_GROUP).items
+            if (g.get("spec") or {}).get("queue") == name
+        ]
+        if using:
+            raise Failure(
+                f"queue {name!r} has {len(using)} jobs",
+                why="they would wait for ever",
+                next=f"kai get jobs -A --queue {name}",
+                code=CONFLICT,
+            )
+        try:
+            if dry_run != "client":
+                port.delete(R.QUEUE, name, dry_run=dry_run == "server")
+        except NotFound as error:
+            raise missing("queue", name, next="kai get queues") from error
+        click.echo(f"queue/{name} deleted{tail(dry_run)}")
+
+
+def _get(port: Any, name: str) -> Object:
+    try:
+        return port.get(R.QUEUE, name)
+    except NotFound as error:
+        raise missing("queue", name, next="kai get queues") from error
+
+
+def _patch(name: str, patch: Object, dry_run: str) -> None:
+    port = connect.open_connection().port
+    _get(port, name)
+    if dry_run != "client":
+        port.patch(R.QUEUE, name, patch, dry_run=dry_run == "server")

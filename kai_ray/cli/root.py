@@ -1,0 +1,59 @@
+"""The root command: global options, the table of commands, errors as words and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kai_ray.cli import connect, failures
+from kai_ray.cli.lazy import Lazy, LazyGroup
+from kai_ray.cluster.port import ApiError
+
+COMMANDS = {
+    "up": Lazy("up", "up", "Start a cluster of simulated nodes on this machine"),
+    "demo": Lazy("demo", "demo", "Run real workloads on such a cluster and show what happens"),
+    "plan": Lazy("plan", "plan", "Show which gangs a manifest becomes, without a cluster"),
+    "submit": Lazy("submit", "submit", "Submit manifests as they are"),
+    "get": Lazy("get", "get", "List queues, jobs or nodes"),
+    "describe": Lazy("describe", "describe", "Show everything about one queue, job or node"),
+    "explain": Lazy("explain", "explain", "Say why a job waits and what would help"),
+    "queue": Lazy("queue", "queue", "Create, change, pause and resume queues"),
+    "job": Lazy("job", "job", "Suspend, resume and delete jobs"),
+    "crds": Lazy("crds", "crds", "Print the custom resource definitions"),
+    "version": Lazy("version", "version", "Show versions and the cluster in use"),
+}
+
+
+class Root(LazyGroup):
+    """Turns refusals of the API and Ctrl-C into a message and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ApiError as error:
+            failures.raise_from(error)
+        except KeyboardInterrupt:
+            ctx.exit(failures.INTERRUPTED)
+        except BrokenPipeError:  # `kai get jobs | head`: the reader has what it wanted
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+
+
+root = Root(
+    "kai",
+    COMMANDS,
+    help="Gang scheduling of Ray and Kubeflow jobs on one fairly shared pool of GPUs.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    params=connect.options(),
+    no_args_is_help=True,
+)
+
+
+def main() -> None:
+    name = Path(sys.argv[0]).name
+    root(prog_name="kubectl kai" if name.startswith("kubectl") else "kai")

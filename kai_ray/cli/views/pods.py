@@ -1,0 +1,69 @@
+"""What the views need to know about a pod: where it stands, what it asks for."""
+
+from __future__ import annotations
+
+from kai_ray.api import labels, quantity
+from kai_ray.cluster.port import Object
+
+
+def gpus(pod: Object) -> float:
+    """GPUs that a pod asks for, fractions included. What cannot be read counts as none."""
+    annotations = pod["metadata"].get("annotations") or {}
+    fraction = annotations.get(labels.GPU_FRACTION)
+    if fraction:
+        devices = annotations.get(labels.GPU_FRACTION_DEVICES) or "1"
+        try:
+            return float(fraction) * int(devices)
+        except ValueError:
+            return 0.0
+    spec = pod.get("spec") or {}
+    at_once = 0  # containers and sidecars
+    alone = 0  # the largest init container, beside the sidecars started before it
+    for container in spec.get("initContainers") or []:
+        asked = _devices(container)
+        if container.get("restartPolicy") == "Always":
+            at_once += asked
+        else:
+            alone = max(alone, at_once + asked)
+    at_once += sum(_devices(c) for c in spec.get("containers") or [])
+    return float(max(at_once, alone))
+
+
+def _devices(container: Object) -> int:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    total = 0
+    for name in labels.GPU_RESOURCES:
+        try:
+            total += quantity.whole(asked.get(name, 0))
+        except ValueError:
+            continue
+    return total
+
+
+def phase(pod: Object) -> str:
+    return (pod.get("status") or {}).get("phase") or "Pending"
+
+
+def node(pod: Object) -> str:
+    return (pod.get("spec") or {}).get("nodeName") or ""
+
+
+def finished(pod: Object) -> bool:
+    return phase(pod) in ("Succeeded", "Failed")
+
+
+def running(pod: Object) -> bool:
+    return phase(pod) == "Running" and not pod["metadata"].get("deletionTimestamp")
+
+
+def ready(pod: Object) -> bool:
+    if not running(pod):
+        return False
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def gang_name(pod: Object) -> str:
+    """The PodGroup that the pod says it belongs to; empty if it says none."""
+    return (pod["metadata"].get("annotations") or {}).get(labels.POD_GROUP) or ""

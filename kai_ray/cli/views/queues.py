@@ -1,0 +1,165 @@
+"""Queues as users see them: quota, what is allocated, the fair share, in the order of the tree.
+
+The three resources keep the Queue's own units: GPUs in devices, CPU in millicores, memory in MB
+(10^6 bytes); -1 is unlimited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kai_ray.api import labels as L
+from kai_ray.api import quantity
+from kai_ray.cli import output
+from kai_ray.cli.output import Column
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.port import Object, Port
+
+UNLIMITED = -1.0
+DEFAULT_PRIORITY = 100
+
+
+@dataclass(frozen=True)
+class Amount:
+    """One resource of a queue. `fair_share` is None where no scheduler has written one yet."""
+
+    quota: float
+    limit: float
+    weight: float
+    allocated: float
+    requested: float
+    fair_share: float | None
+
+    @property
+    def pending(self) -> float:
+        return max(0.0, self.requested - self.allocated)
+
+    @property
+    def borrowed(self) -> float:
+        return 0.0 if self.quota == UNLIMITED else max(0.0, self.allocated - self.quota)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One queue. `depth` is 0 for a top-level queue."""
+
+    name: str
+    parent: str
+    depth: int
+    priority: int
+    paused: bool
+    gpu: Amount
+    cpu: Amount
+    memory: Amount
+    created: str
+    object: Object
+
+
+COLUMNS: tuple[Column[Queue], ...] = (
+    Column("NAME", lambda q: q.name),
+    Column("PARENT", lambda q: q.parent),
+    Column("QUOTA", lambda q: output.number(q.gpu.quota)),
+    Column("ALLOC", lambda q: output.number(q.gpu.allocated)),
+    Column("FAIR-SHARE", lambda q: output.number(q.gpu.fair_share)),
+    Column("BORROWED", lambda q: output.number(q.gpu.borrowed)),
+    Column("PENDING", lambda q: output.number(q.gpu.pending)),
+    Column("PRIORITY", lambda q: str(q.priority)),
+    Column("STATE", lambda q: "Paused" if q.paused else "Active"),
+    Column("LIMIT", lambda q: output.number(q.gpu.limit), wide=True),
+    Column("WEIGHT", lambda q: output.number(q.gpu.weight), wide=True),
+    Column("CPU-QUOTA", lambda q: cores(q.cpu.quota), wide=True),
+    Column("CPU-ALLOC", lambda q: cores(q.cpu.allocated), wide=True),
+    Column("MEM-QUOTA", lambda q: megabytes(q.memory.quota), wide=True),
+    Column("MEM-ALLOC", lambda q: megabytes(q.memory.allocated), wide=True),
+    Column("AGE", lambda q: output.age(q.created)),
+)
+
+
+def read(port: Port, *, labels: str = "") -> list[Queue]:
+    return build(port.list(R.QUEUE, labels=labels).items)
+
+
+def build(objects: list[Object]) -> list[Queue]:
+    """Parents before children, siblings by name; orphans and members of a cycle come last."""
+    names = {o["metadata"]["name"] for o in objects}
+    children: dict[str, list[Object]] = {}
+    for obj in sorted(objects, key=lambda o: o["metadata"]["name"]):
+        parent = parent_of(obj)
+        children.setdefault(parent if parent in names else "", []).append(obj)
+    ordered: list[Queue] = []
+    pending = [(obj, 0) for obj in reversed(children.get("", []))]
+    seen: set[str] = set()
+    while pending:
+        obj, depth = pending.pop()
+        seen.add(obj["metadata"]["name"])
+        ordered.append(queue(obj, depth))
+        below = children.get(obj["metadata"]["name"], [])
+        pending += [(child, depth + 1) for child in reversed(below)]
+    ordered += [queue(o, 0) for o in objects if o["metadata"]["name"] not in seen]
+    return ordered
+
+
+def parent_of(obj: Object) -> str:
+    return (obj.get("spec") or {}).get("parentQueue") or ""
+
+
+def queue(obj: Object, depth: int = 0) -> Queue:
+    meta, spec = obj["metadata"], obj.get("spec") or {}
+    priority = spec.get("priority")
+    return Queue(
+        name=meta["name"],
+        parent=parent_of(obj),
+        depth=depth,
+        priority=DEFAULT_PRIORITY if priority is None else int(priority),
+        paused=(meta.get("annotations") or {}).get(L.QUEUE_PAUSED) == "true",
+        gpu=_amount(obj, "gpu"),
+        cpu=_amount(obj, "cpu"),
+        memory=_amount(obj, "memory"),
+        created=meta.get("creationTimestamp") or "",
+        object=obj,
+    )
+
+
+def _amount(obj: Object, resource: str) -> Amount:
+    spec = ((obj.get("spec") or {}).get("resources") or {}).get(resource) or {}
+    status = obj.get("status") or {}
+    fair = (status.get("fairShare") or {}).get(_status_key(resource, status.get("fairShare")))
+    return Amount(
+        quota=float(spec.get("quota", 0)),
+        limit=float(spec.get("limit", 0)),
+        weight=float(spec.get("overQuotaWeight", 0)),
+        allocated=_in_units(resource, status.get("allocated")),
+        requested=_in_units(resource, status.get("requested")),
+        fair_share=None if fair is None else _in_units(resource, status.get("fairShare")),
+    )
+
+
+def _status_key(resource: str, amounts: Object | None) -> str:
+    if resource != "gpu" or amounts is None:
+        return resource
+    return next((k for k in ("gpu", *L.GPU_RESOURCES) if k in amounts), "gpu")
+
+
+def _in_units(resource: str, amounts: Object | None) -> float:
+    """A resource of a status list, in the units of the Queue's spec."""
+    value = (amounts or {}).get(_status_key(resource, amounts))
+    if value is None:
+        return 0.0
+    exact = float(quantity.parse(value))
+    if exact == UNLIMITED:
+        return UNLIMITED
+    return exact * {"gpu": 1, "cpu": 1000, "memory": 1e-6}[resource]
+
+
+def cores(millicores: float) -> str:
+    return output.number(millicores if millicores == UNLIMITED else millicores / 1000)
+
+
+def megabytes(amount: float) -> str:
+    """MB with the largest unit that keeps it short: 640M, 1.5G, 2T."""
+    if amount == UNLIMITED:
+        return "unlimited"
+    for unit, size in (("T", 1e6), ("G", 1e3)):
+        if amount >= size:
+            return f"{output.number(amount / size)}{unit}"
+    return f"{output.number(amount)}M" if amount else "0"
