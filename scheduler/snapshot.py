@@ -1,8 +1,8 @@
 """The world as arrays: what `decide` reads, and nothing else.
 
-Struct-of-arrays, resource-major. `R` resource rows, `N` nodes, `Q` queues, `G` gangs, `S` subgroups,
-`T` tasks (pods), `C` task classes. Node books are integers (millicores, bytes, whole devices, slots),
-so sums are exact and do not depend on order; queue books are float64 with -1 for "unlimited".
+Struct-of-arrays, resource-major. `R` resource rows, `N` nodes, `Q` queues, `G` gangs, `S`
+subgroups, `T` tasks (pods), `C` task classes. Node books are integers (millicores, bytes, whole
+devices, slots), so sums are exact and do not depend on order; queue books are float64 with -1 for "unlimited".
 Names never enter: where a rule breaks a tie by name, the encoder gives a `rank` column
 (position in the name order).
 """
@@ -120,7 +120,7 @@ class ClassRules:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Rows are nodes of this shard. `allocatable` may be smaller than what is used (over-commit)."""
+    """Rows are nodes of this shard. `allocatable` may be smaller than what is used."""
 
     allocatable: Ints  # [R, N]
     rank: Codes  # [N] position in name order
@@ -141,7 +141,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """Rows are queues; parents come before children. Amounts are [3, Q]: millicores, bytes, GPUs."""
+    """Rows are queues, parents before children. Amounts are [3, Q]: millicores, bytes, GPUs."""
 
     parent: Codes  # [Q]; -1 = top level
     priority: Codes  # [Q] default 100
@@ -180,8 +180,8 @@ class Gangs:
 class SubGroups:
     """Rows are nodes of the gangs' trees, parents before children. Leaves hold pods.
 
-    `minimum` counts pods for a leaf and direct children for a set. Every gang has a root set; a gang
-    without subgroups has a root with one leaf.
+    `minimum` counts pods for a leaf and direct children for a set. Every gang has a root set; a
+    gang without subgroups has a root with one leaf.
     """
 
     gang: Codes  # [S]
@@ -241,3 +241,9 @@ class Snapshot:
     port_conflicts: tuple[tuple[int, ...], ...] = ()  # per port code: codes it collides with
     total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))
     """[3] what the top-level queues divide: usable nodes less other schedulers' pods (KAI 4.2)."""
+
+    def validate(self) -> None:
+        """Raises SnapshotError, naming each field and its mend, where the arrays are malformed."""
+        from .validate import validate  # that module reads this one
+
+        validate(self)

@@ -143,9 +143,9 @@ def _hand_out_remainders(
     key = (claims.tie[owed], -remainder[owed], bucket[owed], claims.pool[owed])
     owed = owed[np.lexsort(key)]
     pool = claims.pool[owed]
+    count = len(owed)
     starts = np.flatnonzero(np.concatenate(([True], pool[1:] != pool[:-1])))
-    size = np.diff(np.append(starts, owed.shape[0]))
-    turn: Ints = np.arange(owed.shape[0]) - np.repeat(starts, size)
-    give: Floats = np.clip(left[pool] - turn * REMAINDER_UNIT, 0.0, REMAINDER_UNIT)
+    turn = np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))
+    give = np.clip(left[pool] - turn * REMAINDER_UNIT, 0.0, REMAINDER_UNIT)
     share[owed] += give
     np.subtract.at(left, pool, give)
