@@ -1,0 +1,16 @@
+"""The embedded API server's store."""
+
+from .identity import acting_as, current_user
+from .install import install_defaults
+from .kinds import Registry, ScalePaths, Served
+from .store import MemoryStore
+
+__all__ = [
+    "MemoryStore",
+    "Registry",
+    "ScalePaths",
+    "Served",
+    "acting_as",
+    "current_user",
+    "install_defaults",
+]

@@ -1,0 +1,145 @@
+"""CustomResourceDefinitions: what one adds to the kinds that are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..port import Object, Resource
+from .kinds import Registry, ScalePaths, Served
+from .meta import Cause, cause
+from .schema import Schema
+
+if TYPE_CHECKING:
+    from .store import MemoryStore
+
+
+def register(kinds: Registry, crd: Object) -> None:
+    """Serves (or serves anew) the versions of a definition."""
+    spec = crd["spec"]
+    group, names = spec["group"], spec["names"]
+    kinds.remove(group, names["plural"])
+    storage = next(v["name"] for v in spec["versions"] if v.get("storage"))
+    for version in spec["versions"]:
+        if version.get("served"):
+            kinds.add(_served(spec, names, version, storage))
+
+
+def _served(spec: Object, names: Object, version: Object, storage: str) -> Served:
+    openapi = (version.get("schema") or {}).get("openAPIV3Schema") or {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    return Served(
+        resource=Resource(
+            spec["group"],
+            version["name"],
+            names["plural"],
+            names["kind"],
+            spec["scope"] == "Namespaced",
+        ),
+        singular=names.get("singular") or names["kind"].lower(),
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        status="status" in subresources,
+        scale=ScalePaths(
+            scale["specReplicasPath"].strip("."),
+            scale["statusReplicasPath"].strip("."),
+            (scale.get("labelSelectorPath") or "").strip("."),
+        )
+        if scale
+        else None,
+        generation=True,
+        fields=frozenset(f["jsonPath"].strip(".") for f in version.get("selectableFields") or ()),
+        schema=Schema(openapi, root=True),
+        columns=tuple(version.get("additionalPrinterColumns") or ()),
+        openapi=openapi,
+        storage_version=storage,
+    )
+
+
+def set_defaults(crd: Object, now: str) -> None:
+    """Fills the names of a definition and the conditions that say it is served."""
+    spec: Any = crd.get("spec")
+    if not isinstance(spec, dict) or not isinstance(names := spec.get("names"), dict):  # pyright: ignore
+        return
+    names.setdefault("singular", str(names.get("kind", "")).lower())  # pyright: ignore
+    names.setdefault("listKind", f"{names.get('kind', '')}List")  # pyright: ignore
+    spec.setdefault("conversion", {"strategy": "None"})  # pyright: ignore
+    versions: list[Any] = spec.get("versions") or []  # pyright: ignore
+    crd["status"] = {
+        "acceptedNames": dict(names),  # pyright: ignore
+        "storedVersions": [
+            v.get("name") for v in versions if isinstance(v, dict) and v.get("storage")
+        ],  # pyright: ignore
+        "conditions": [
+            {
+                "type": kind,
+                "status": "True",
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": now,
+            }
+            for kind, reason, message in (
+                ("NamesAccepted", "NoConflicts", "no conflicts found"),
+                ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            )
+        ],
+    }
+
+
+def check(crd: Object) -> Iterator[Cause]:
+    """What is wrong with a definition."""
+    spec: Any = crd.get("spec")
+    if not isinstance(spec, dict):
+        yield cause("spec", "Required value", "FieldValueRequired")
+        return
+    group, names = spec.get("group"), spec.get("names")  # pyright: ignore
+    if not isinstance(group, str) or "." not in group:
+        yield cause("spec.group", "should be a domain with at least one dot")
+    if not isinstance(names, dict) or not names.get("plural") or not names.get("kind"):  # pyright: ignore
+        yield cause("spec.names", "plural and kind are required", "FieldValueRequired")
+        return
+    if crd["metadata"]["name"] != f"{names['plural']}.{group}":
+        yield cause("metadata.name", f"must be {names['plural']}.{group}")
+    if spec.get("scope") not in ("Namespaced", "Cluster"):  # pyright: ignore
+        yield cause("spec.scope", "must be Namespaced or Cluster", "FieldValueNotSupported")
+    versions: Any = spec.get("versions")  # pyright: ignore
+    if not isinstance(versions, list) or not versions:
+        yield cause("spec.versions", "must have at least one version", "FieldValueRequired")
+        return
+    if sum(bool(isinstance(v, dict) and v.get("storage")) for v in versions) != 1:  # pyright: ignore
+        yield cause("spec.versions", "must have exactly one version marked as storage version")
+    for i, version in enumerate(versions):  # pyright: ignore
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")  # pyright: ignore
+        where = f"spec.versions[{i}].schema.openAPIV3Schema"
+        if not isinstance(schema, dict):
+            yield cause(where, "schemas are required", "FieldValueRequired")
+            continue
+        try:
+            Schema(schema, root=True)  # pyright: ignore[reportUnknownArgumentType]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            yield cause(where, f"Invalid value: {error}")
+
+
+def changed(store: MemoryStore, kind: str, old: Object | None, new: Object) -> None:
+    """Follows a committed definition; one that goes takes its objects along."""
+    group, plural = new["spec"]["group"], new["spec"]["names"]["plural"]
+    if kind != "DELETED":
+        if old is None or old["spec"] != new["spec"]:
+            register(store.kinds, new)
+        return
+    versions = store.kinds.by_plural(group, plural)
+    table = store.state.table((group, plural))
+    for served in list(versions.values())[:1]:
+        for key in list(table.keys()):
+            obj = table.objects.get(key)
+            if obj is not None:
+                meta = {k: v for k, v in obj["metadata"].items() if k != "finalizers"}
+                store.commit(served, key, "DELETED", obj, {**obj, "metadata": meta})
+    for watcher in list(table.watchers):
+        watcher.close()
+    store.kinds.remove(group, plural)

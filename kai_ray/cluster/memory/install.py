@@ -1,0 +1,73 @@
+"""What a fresh embedded cluster holds: namespaces, CRDs, priority classes, queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...api import labels
+from .. import resources as r
+from ..port import AlreadyExists, Object, Resource
+from .store import MemoryStore
+
+_PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+
+
+def install_defaults(store: MemoryStore, *, managed: bool = True) -> None:
+    """Adds what is missing; objects that exist are left as they are.
+
+    `managed` labels the namespace `default` so that pods there are scheduled by us.
+    """
+    for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
+        mark = {labels.MANAGED_NAMESPACE: "true"} if managed and name == "default" else {}
+        _add(store, r.NAMESPACE, {"metadata": {"name": name, "labels": mark}})
+    for resource in r.ALL:
+        if "." in resource.group and not store.kinds.by_plural(resource.group, resource.plural):
+            _add(store, r.CRD, permissive_crd(resource))
+    for name, value in _PRIORITIES.items():
+        _add(store, r.PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+    share = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+    every = {"gpu": share, "cpu": share, "memory": share}
+    _add(
+        store,
+        r.QUEUE,
+        {"metadata": {"name": labels.DEFAULT_PARENT_QUEUE}, "spec": {"resources": every}},
+    )
+    _add(
+        store,
+        r.QUEUE,
+        {
+            "metadata": {"name": labels.DEFAULT_QUEUE},
+            "spec": {"parentQueue": labels.DEFAULT_PARENT_QUEUE, "resources": every},
+        },
+    )
+
+
+def _add(store: MemoryStore, resource: Resource, obj: Object) -> None:
+    try:
+        store.create(resource, obj)
+    except AlreadyExists:
+        return
+
+
+def permissive_crd(resource: Resource) -> Object:
+    """A definition that takes any spec and status."""
+    anything: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": {"plural": resource.plural, "kind": resource.kind},
+            "versions": [
+                {
+                    "name": resource.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": anything},
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }
