@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..port import Object
+from kai_ray.cluster.port import Object
+
 from .meta import Cause
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ..port import Object
+from kai_ray.cluster.port import Object
+
 from . import deletion
 from .kinds import Served
 from .state import Location

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..port import BadRequest
+from kai_ray.cluster.port import BadRequest
 
 DEEPEST = 100
 

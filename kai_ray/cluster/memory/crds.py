@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..port import Object, Resource
+from kai_ray.cluster.port import Object, Resource
+
 from .kinds import Registry, ScalePaths, Served
 from .meta import Cause, cause
 from .schema import Schema

@@ -6,8 +6,9 @@ import base64
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import resources as r
-from ..port import Forbidden, Key, Object
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.port import Forbidden, Key, Object
+
 from . import crds
 from .copying import clone
 from .kinds import Served

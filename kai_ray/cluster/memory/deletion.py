@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from .. import resources as r
-from ..clock import rfc3339
-from ..port import Key, Object
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.port import Key, Object
+
 from .kinds import Served
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api import labels
-from .. import resources as r
-from ..port import AlreadyExists, Object, Resource
+from kai_ray.api import labels
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.port import AlreadyExists, Object, Resource
+
 from .store import MemoryStore
 
 _PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}

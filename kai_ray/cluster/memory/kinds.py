@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import resources as r
-from ..port import NotFound, Object, Resource
-from ..selectors import FIELDS
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.port import NotFound, Object, Resource
+from kai_ray.cluster.selectors import FIELDS
 
 if TYPE_CHECKING:
     from .schema import Schema

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from ..port import Gone, Key, Object, WatchEvent
-from ..selectors import Matcher
+from kai_ray.cluster.port import Gone, Key, Object, WatchEvent
+from kai_ray.cluster.selectors import Matcher
 
 #: A watcher that is this far behind is cut off and must list again.
 LONGEST_QUEUE = 200_000

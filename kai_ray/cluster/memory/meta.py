@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from ..port import BadRequest, Conflict, Invalid, Object
+from kai_ray.cluster.port import BadRequest, Conflict, Invalid, Object
+
 from .kinds import Served
 
 LONGEST_NAME = 253

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..port import ApiError, BadRequest, Key, Object, PatchType
+from kai_ray.cluster.port import ApiError, BadRequest, Key, Object, PatchType
+
 from .copying import merge_patch
 from .kinds import Served
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..port import Key, Object
+from kai_ray.cluster.port import Key, Object
+
 from .state import GroupPlural
 
 SCHEMA_VERSION = 1

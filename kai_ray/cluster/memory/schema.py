@@ -10,8 +10,9 @@ import math
 import re
 from typing import Any
 
-from ...api import quantity
-from ..port import Object
+from kai_ray.api import quantity
+from kai_ray.cluster.port import Object
+
 from .celrules import Rule, compile_rule, run_rules
 from .copying import clone
 from .meta import Cause, cause

@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from ..port import ApiError, Key, Object
+from kai_ray.cluster.port import ApiError, Key, Object
+
 from .log import Change, History, Watcher
 
 GroupPlural = tuple[str, str]

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from .. import resources as r
-from ..clock import Clock, SystemClock, rfc3339
-from ..port import (
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.clock import Clock, SystemClock, rfc3339
+from kai_ray.cluster.port import (
     Admission,
     AdmissionRequest,
     AlreadyExists,
@@ -33,7 +33,8 @@ from ..port import (
     WatchEvent,
     Write,
 )
-from ..selectors import matcher
+from kai_ray.cluster.selectors import matcher
+
 from . import crds, defaults, deletion, meta, patching, subresources, validation
 from .collect import Collector
 from .copying import clone

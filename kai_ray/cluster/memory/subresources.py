@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .. import resources as r
-from ..port import (
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.port import (
     ApiError,
     BadRequest,
     Conflict,
@@ -17,7 +17,8 @@ from ..port import (
     PatchType,
     TooManyRequests,
 )
-from ..selectors import parse_selector, selects
+from kai_ray.cluster.selectors import parse_selector, selects
+
 from . import meta, patching
 from .copying import clone
 from .kinds import Served

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..port import Object
+from kai_ray.cluster.port import Object
+
 from . import crds, meta
 from .kinds import Served
 from .meta import Cause
