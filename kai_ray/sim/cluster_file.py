@@ -29,7 +29,9 @@ class ClusterFileError(ValueError):
     """What is wrong in a cluster description: names the field and how to mend it."""
 
 
-class _Struct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
+class _Struct(
+    msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True
+):
     pass
 
 
@@ -55,7 +57,7 @@ class Failures(_Struct):
 
 
 class Level(_Struct):
-    """A topology label: every `nodes` consecutive nodes share a value (`{i}`, `{pool}` in `name`)."""
+    """A topology label: `nodes` consecutive nodes share a value (`{i}`, `{pool}` in `name`)."""
 
     label: str
     nodes: int

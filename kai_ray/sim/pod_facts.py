@@ -99,7 +99,7 @@ def container_requests(container: Object) -> dict[str, int]:
 
 
 def requests(pod: Object) -> dict[str, int]:
-    """What the node must have free: containers together, or the largest init step, plus overhead."""
+    """What the node must have free: all containers or the largest init step, and overhead."""
     spec = pod["spec"]
     total: dict[str, int] = {}
     sidecars: dict[str, int] = {}
@@ -153,9 +153,9 @@ def ends_by_itself(pod: Object) -> bool:
 
 
 def init_gates(pod: Object) -> Iterator[str]:
-    """The facts that the pod's init containers wait for, as keys that `facts_of` of others provide.
+    """What the init containers wait for, as keys that `facts_of` of other pods provide.
 
-    Ray workers wait for their head, PyTorch workers for their master, an MPI launcher for its workers.
+    Ray workers wait for their head, PyTorch workers for their master.
     """
     meta = pod["metadata"]
     labels = meta.get("labels") or {}

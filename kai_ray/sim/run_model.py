@@ -11,7 +11,7 @@ Kind = Literal["constant", "uniform", "exponential", "lognormal"]
 
 
 def unit_draw(seed: int, *parts: object) -> float:
-    """A number in (0, 1) that depends only on the seed and on `parts`, never on what came before."""
+    """A number in (0, 1) that depends only on the seed and on `parts`, not on what came before."""
     text = "/".join(map(str, (seed, *parts)))
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") + 0.5) / 2**64

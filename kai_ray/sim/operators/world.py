@@ -1,4 +1,4 @@
-"""What every stand-in operator does to the world: read caches, create what it owns, report status."""
+"""What every stand-in operator does: read caches, create what it owns, report status."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _controller_uid(obj: Object) -> Iterable[str]:
 
 
 class World:
-    """The port with its caches. Reads never leave the process; own writes are remembered at once."""
+    """The port with its caches: reads never leave the process, own writes are remembered."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime

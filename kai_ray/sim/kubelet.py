@@ -1,0 +1,443 @@
+"""All simulated kubelets as one controller: a pod is looked at when something is due."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import defaultdict
+
+from kai_ray.api import labels as L
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.clock import epoch, rfc3339
+from kai_ray.cluster.port import ApiError, NotFound, Object
+from kai_ray.cluster.runtime import Runtime
+
+from . import pod_facts, pod_status
+from .cluster_file import ClusterConfig, NodePool
+from .node_books import NodeBooks
+
+log = logging.getLogger(__name__)
+
+#: The API server gives every pod five minutes on an unreachable node.
+DEFAULT_TOLERATION_S = 300.0
+BY_NODE = "kubelet-node"
+BY_FACT = "kubelet-fact"
+_NEVER = float("inf")
+
+
+class Kubelet:
+    """Runs the pods bound to simulated nodes (those with a pool label of the cluster file)."""
+
+    name = "kubelet"
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._config = config
+        self._pools = {pool.name: pool for pool in config.node_pools}
+        self._books: dict[str, NodeBooks] = {}
+        self._node_of: dict[str, str] = {}
+        self._waiting: dict[str, set[str]] = defaultdict(set)
+        self._began: dict[str, float] = {}
+        self._wrote: dict[str, str] = {}
+        self._addresses = itertools.count(1)
+        #: Pods refused for want of room: a scheduler that is right never causes one.
+        self.refused: list[str] = []
+
+    def setup(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._port = runtime.port
+        self._nodes = runtime.informer(R.NODE)
+        self._pods = runtime.informer(R.POD)
+        self._pods.add_index(BY_NODE, lambda p: (p["spec"].get("nodeName") or "",))
+        self._pods.add_index(BY_FACT, lambda p: pod_facts.facts_of(p))
+        self._nodes.on_change(self._node_changed)
+        self._pods.on_change(self._pod_changed)
+
+    # ------------------------------------------------------------------ events
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        assert obj is not None
+        name = obj["metadata"]["name"]
+        if new is None:
+            self._books.pop(name, None)
+        elif name in self._books:
+            self._books[name].resize(new)
+        if new is None or is_down(new) != (old is not None and is_down(old)):
+            for pod in self._pods.by_index(BY_NODE, name):
+                self._enqueue(pod)
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            self._forget(old["metadata"]["uid"])
+            return
+        meta = new["metadata"]
+        if not new["spec"].get("nodeName"):
+            return
+        if pod_facts.is_finished(new):
+            self._release(meta["uid"])
+            if not meta.get("deletionTimestamp"):
+                return
+        if self._wrote.get(meta["uid"]) != meta.get("resourceVersion"):
+            self._enqueue(new)
+
+    def _enqueue(self, pod: Object, after_s: float = 0.0) -> None:
+        meta = pod["metadata"]
+        self._runtime.enqueue(self.name, f"{meta['namespace']}/{meta['name']}", after_s)
+
+    def _release(self, uid: str) -> None:
+        node = self._node_of.pop(uid, None)
+        if node is not None and node in self._books:
+            self._books[node].release(uid)
+
+    def _forget(self, uid: str) -> None:
+        self._release(uid)
+        self._began.pop(uid, None)
+        self._wrote.pop(uid, None)
+
+    # ------------------------------------------------------------------ one pod
+
+    def reconcile(self, key: str) -> float | None:
+        namespace, _, name = key.partition("/")
+        pod = self._pods.get(name, namespace)
+        if pod is None or not pod["spec"].get("nodeName"):
+            return None
+        node = self._nodes.get(pod["spec"]["nodeName"])
+        if node is None:
+            return self._lose(pod)
+        pool = self._pools.get((node["metadata"].get("labels") or {}).get(L.SIM_POOL, ""))
+        if pool is None:
+            return None
+        if is_down(node):
+            return self._on_down_node(pod, node)
+        if pod["metadata"].get("deletionTimestamp"):
+            return self._terminate(pod)
+        if pod_facts.is_finished(pod):
+            return None
+        if pod["metadata"]["uid"] not in self._node_of and not self._admit(pod, node):
+            return None
+        if pod_facts.phase(pod) == "Pending":
+            return self._start(pod, node, pool)
+        return self._progress(pod, pool)
+
+    def _admit(self, pod: Object, node: Object) -> bool:
+        name, uid = node["metadata"]["name"], pod["metadata"]["uid"]
+        books = self._books.get(name)
+        if books is None:
+            books = self._books[name] = NodeBooks(node)
+            self._readmit(books, name)
+            if uid in books.pods:
+                return True
+        wanted = pod_facts.requests(pod)
+        short = books.shortage(wanted)
+        if short:
+            self.refused.append(
+                f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {short}"
+            )
+            message = (
+                f"Node didn't have enough resource: {short}, requested: {wanted[short]}, "
+                f"free: {books.free.get(short, 0)}, capacity: {books.capacity.get(short, 0)}"
+            )
+            self._write(pod, pod_status.rejected(f"OutOf{short}", message, self._stamp()))
+            return False
+        if not _selected(pod, node):
+            message = "Pod was rejected: the node does not match the pod's node selector"
+            self._write(pod, pod_status.rejected("NodeAffinity", message, self._stamp()))
+            return False
+        books.admit(uid, wanted)
+        self._node_of[uid] = name
+        return True
+
+    def _readmit(self, books: NodeBooks, node: str) -> None:
+        """Books what already ran here before this process started."""
+        for pod in self._pods.by_index(BY_NODE, node):
+            status = pod.get("status") or {}
+            if pod_facts.is_finished(pod) or not status.get("startTime"):
+                continue
+            uid = pod["metadata"]["uid"]
+            books.admit(uid, pod_facts.requests(pod), held_devices(pod))
+            self._node_of[uid] = node
+
+    def _start(self, pod: Object, node: Object, pool: NodePool) -> float | None:
+        bound = pod_facts.pod_condition(pod, "PodScheduled")
+        uid = pod["metadata"]["uid"]
+        if pool.start_delay_seconds:
+            since = self._began.setdefault(
+                uid, epoch(bound["lastTransitionTime"]) if bound else self._runtime.clock.now()
+            )
+            wait = since + pool.start_delay_seconds - self._runtime.clock.now()
+            if wait > 0:
+                return wait
+        unmet = [gate for gate in pod_facts.init_gates(pod) if not self._holds(gate)]
+        host = _address(node)
+        if unmet:
+            for gate in unmet:
+                meta = pod["metadata"]
+                self._waiting[gate].add(f"{meta['namespace']}/{meta['name']}")
+            if not (pod.get("status") or {}).get("initContainerStatuses"):
+                self._write(pod, pod_status.waiting_for_init(pod, host, self._stamp()))
+            return None
+        devices = self._books[node["metadata"]["name"]].devices.get(uid, ())
+        ids = [f"GPU-{node['metadata']['name']}-{i}" for i in devices]
+        n = next(self._addresses)
+        pod_ip = f"10.{128 + (n >> 16) % 128}.{(n >> 8) % 256}.{n % 256}"
+        self._began[uid] = self._runtime.clock.now()
+        made = self._write(pod, pod_status.running(pod, host, pod_ip, self._stamp(), ids))
+        return None if made is None else self._progress(made, pool)
+
+    def _holds(self, gate: str) -> bool:
+        if gate.startswith("pod/"):
+            _, namespace, name = gate.split("/")
+            pod = self._pods.get(name, namespace)
+            return pod is not None and pod_facts.is_ready(pod)
+        return any(pod_facts.is_ready(p) for p in self._pods.by_index(BY_FACT, gate))
+
+    def _progress(self, pod: Object, pool: NodePool) -> float | None:
+        now = self._runtime.clock.now()
+        restart = self._restart_at(pod)
+        if restart is not None:
+            return restart - now if restart > now else self._restart(pod, pool)
+        names = [c["name"] for c in pod["spec"]["containers"]]
+        beside = pod_facts.SUBMITTER in names and len(names) > 1
+        if beside and "terminated" in pod_facts.container_state(pod, pod_facts.SUBMITTER):
+            return None
+        life = self._life_s(pod, pool, ends=beside or pod_facts.ends_by_itself(pod))
+        if life is None:
+            return None
+        uid = pod["metadata"]["uid"]
+        began = self._began.get(uid)
+        if began is None:
+            began = self._began[uid] = _started(pod, now)
+        if began + life > now:
+            return began + life - now
+        code = self._code(pod)
+        if beside:
+            self._write(
+                pod, pod_status.container_ended(pod, pod_facts.SUBMITTER, code, self._stamp())
+            )
+            return None
+        return self._end(pod, code, pool)
+
+    def _end(self, pod: Object, code: int, pool: NodePool) -> float | None:
+        policy = pod["spec"].get("restartPolicy", "Always")
+        # An ownerless pod with a run time ends: nobody else would ever end it.
+        again = policy == "Always" and (code != 0 or pod["metadata"].get("ownerReferences"))
+        if again or (policy == "OnFailure" and code != 0):
+            made = self._write(pod, pod_status.crashed(pod, code, self._stamp()))
+            return None if made is None else self._progress(made, pool)
+        self._write(pod, pod_status.finished(pod, code, self._stamp()))
+        return None
+
+    def _restart_at(self, pod: Object) -> float | None:
+        first = pod["spec"]["containers"][0]["name"]
+        if "waiting" not in pod_facts.container_state(pod, first):
+            return None
+        status = next(s for s in pod["status"]["containerStatuses"] if s["name"] == first)
+        ended = (status.get("lastState") or {}).get("terminated")
+        if ended is None:
+            return None
+        back_off = self._config.kubelet.restart_delay_seconds * 2 ** (status["restartCount"] - 1)
+        return epoch(ended["finishedAt"]) + min(300.0, back_off)
+
+    def _restart(self, pod: Object, pool: NodePool) -> float | None:
+        status = pod["status"]
+        self._began[pod["metadata"]["uid"]] = self._runtime.clock.now()
+        fresh = pod_status.running(
+            pod, status.get("hostIP", ""), status.get("podIP", ""), self._stamp(), _device_ids(pod)
+        )
+        made = self._write(pod, fresh)
+        return None if made is None else self._progress(made, pool)
+
+    # ------------------------------------------------------------------ how long, and how it ends
+
+    def _life_s(self, pod: Object, pool: NodePool, *, ends: bool) -> float | None:
+        """Seconds that the work runs, or None for ever."""
+        texts = self._annotated(pod, L.RUN_TIME, chain=ends)
+        if texts is not None:
+            try:
+                return pod_facts.duration_s(texts)
+            except ValueError as error:
+                log.warning("%s: annotation %s: %s", pod["metadata"]["name"], L.RUN_TIME, error)
+        if not ends:
+            return None
+        meta = pod["metadata"]
+        return pool.run_time.model().seconds(
+            self._config.seed, meta["namespace"], meta["name"], pod_facts.restarts(pod)
+        )
+
+    def _code(self, pod: Object) -> int:
+        text = self._annotated(pod, L.EXIT_CODE, chain=True)
+        if text is None:
+            return 0
+        attempt = pod_facts.restarts(pod) + sum(
+            (o.get("status") or {}).get("failed") or 0 for o in self._owners(pod)
+        )
+        try:
+            return pod_facts.codes(text)(attempt)
+        except ValueError:
+            log.warning("%s: annotation %s: %r: write numbers such as 1 or 1,0",
+                        pod["metadata"]["name"], L.EXIT_CODE, text)  # fmt: skip
+            return 0
+
+    def _annotated(self, pod: Object, key: str, *, chain: bool) -> str | None:
+        """The annotation on the pod or, with `chain`, on the nearest owner that has it."""
+        for obj in [pod, *(self._owners(pod) if chain else ())]:
+            text = (obj["metadata"].get("annotations") or {}).get(key)
+            if text is not None:
+                return text
+        return None
+
+    def _owners(self, pod: Object) -> list[Object]:
+        """The chain of controllers, nearest first, as far as this process watches their kinds."""
+        found: list[Object] = []
+        obj: Object | None = pod
+        while obj is not None and len(found) < 8:
+            refs = obj["metadata"].get("ownerReferences") or ()
+            ref = next((r for r in refs if r.get("controller")), None)
+            resource = R.BY_KIND.get((ref["apiVersion"], ref["kind"])) if ref else None
+            if ref is None or resource is None:
+                break
+            obj = self._runtime.informer(resource).get(
+                ref["name"], pod["metadata"]["namespace"] if resource.namespaced else ""
+            )
+            if obj is not None:
+                found.append(obj)
+        return found
+
+    # ------------------------------------------------------------------ the end of pods and nodes
+
+    def _terminate(self, pod: Object) -> float | None:
+        meta = pod["metadata"]
+        grace = float(meta.get("deletionGracePeriodSeconds") or 0)
+        asked = epoch(meta["deletionTimestamp"]) - grace
+        if pod_facts.phase(pod) == "Running":
+            wait = asked + min(grace, self._config.kubelet.most_grace_seconds)
+            wait -= self._runtime.clock.now()
+            if wait > 0:
+                return wait
+        self._kill(pod)
+        return None
+
+    def _kill(self, pod: Object, reason: str = "") -> None:
+        """Ends the pod's containers, then lets the object go."""
+        meta = pod["metadata"]
+        if meta.get("finalizers") and not pod_facts.is_finished(pod):
+            # Somebody still counts this pod: show how it ended.
+            self._write(pod, pod_status.finished(pod, 137, self._stamp(), reason))
+        if not meta.get("deletionTimestamp") or meta.get("deletionGracePeriodSeconds"):
+            try:
+                self._port.delete(
+                    R.POD, meta["name"], meta["namespace"], grace_s=0, uid=meta["uid"]
+                )
+            except ApiError as error:
+                log.debug("pod %s is gone already: %s", meta["name"], error)
+        elif not meta.get("finalizers"):
+            try:
+                self._port.delete(R.POD, meta["name"], meta["namespace"], grace_s=0)
+            except ApiError as error:
+                log.debug("pod %s is gone already: %s", meta["name"], error)
+        self._release(meta["uid"])
+
+    def _lose(self, pod: Object) -> None:
+        """The node object is gone, and its pods with it."""
+        self._kill(pod, "NodeLost")
+
+    def _on_down_node(self, pod: Object, node: Object) -> float | None:
+        if pod_facts.is_finished(pod) and not pod["metadata"].get("deletionTimestamp"):
+            return None
+        if pod_facts.is_ready(pod):
+            made = self._write(pod, pod_status.unreachable(pod, self._stamp()))
+            pod = made or pod
+        wait = down_since(node) + self._toleration_s(pod) - self._runtime.clock.now()
+        if wait > 0:
+            return wait if wait != _NEVER else None
+        self._kill(pod, "NodeLost")
+        return None
+
+    def _toleration_s(self, pod: Object) -> float:
+        if self._config.kubelet.evict_after_seconds is not None:
+            return self._config.kubelet.evict_after_seconds
+        for toleration in pod["spec"].get("tolerations") or ():
+            key = toleration.get("key") or ""
+            effect = toleration.get("effect") or "NoExecute"
+            if effect == "NoExecute" and key in ("", "node.kubernetes.io/unreachable"):
+                seconds = toleration.get("tolerationSeconds")
+                return _NEVER if seconds is None else float(seconds)
+        return DEFAULT_TOLERATION_S
+
+    # ------------------------------------------------------------------ writes
+
+    def _stamp(self) -> str:
+        return rfc3339(self._runtime.clock.now())
+
+    def _write(self, pod: Object, status: Object) -> Object | None:
+        """Writes the status; None if the pod is gone."""
+        meta = pod["metadata"]
+        try:
+            made = self._port.patch(
+                R.POD, meta["name"], {"status": status}, meta["namespace"], subresource="status"
+            )
+        except NotFound:
+            return None
+        if made["metadata"]["uid"] != meta["uid"]:
+            return None
+        self._wrote[meta["uid"]] = made["metadata"]["resourceVersion"]
+        self._pods.remember(made)
+        if self._waiting and pod_facts.is_ready(made):
+            for fact in pod_facts.facts_of(made):
+                for key in self._waiting.pop(fact, ()):
+                    self._runtime.enqueue(self.name, key)
+        return made
+
+
+def is_down(node: Object) -> bool:
+    """Ready is not True: nothing that runs there can report."""
+    for condition in (node.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return condition["status"] != "True"
+    return False
+
+
+def down_since(node: Object) -> float:
+    for condition in (node.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return epoch(condition["lastTransitionTime"])
+    return 0.0
+
+
+def held_devices(pod: Object) -> list[int]:
+    """The GPU indices that the pod's status names."""
+    return [int(i.rpartition("-")[2]) for i in _device_ids(pod)]
+
+
+def _device_ids(pod: Object) -> list[str]:
+    return [
+        device["resourceID"]
+        for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        for given in status.get("allocatedResourcesStatus") or ()
+        for device in given["resources"]
+    ]
+
+
+def _started(pod: Object, now: float) -> float:
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        running = (status.get("state") or {}).get("running")
+        if running:
+            return epoch(running["startedAt"])
+    return now
+
+
+def _address(node: Object) -> str:
+    for address in (node.get("status") or {}).get("addresses") or ():
+        if address["type"] == "InternalIP":
+            return address["address"]
+    return ""
+
+
+def _selected(pod: Object, node: Object) -> bool:
+    labels = node["metadata"].get("labels") or {}
+    wanted = pod["spec"].get("nodeSelector") or {}
+    return all(labels.get(k) == v for k, v in wanted.items())
+
+
+__all__ = ["Kubelet", "down_since", "held_devices", "is_down"]
