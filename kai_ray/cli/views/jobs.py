@@ -331,13 +331,23 @@ def gang(group: Object, pods: list[Object]) -> Gang:
 
 
 def minimum(spec: Object) -> int:
-    """Pods that must run together: what the leaves of the tree ask for, or `minMember`."""
-    subgroups = spec.get("subGroups") or []
-    if not subgroups:
+    """Pods that must run together: the least that satisfies the tree, or `minMember`."""
+    children: dict[str, list[Object]] = defaultdict(list)
+    for sub in spec.get("subGroups") or []:
+        children[sub.get("parent") or ""].append(sub)
+    if not children:
         return int(spec.get("minMember") or 1)
-    parents = {s.get("parent") for s in subgroups if s.get("parent")}
-    leaves = [s for s in subgroups if s["name"] not in parents]
-    return sum(int(s.get("minMember", 1)) for s in leaves)
+
+    def least(name: str, wanted: int | None) -> int:
+        below = sorted(
+            least(s["name"], s.get("minSubGroup"))
+            if s["name"] in children
+            else int(s.get("minMember", 1))
+            for s in children[name]
+        )
+        return sum(below[:wanted])
+
+    return least("", spec.get("minSubGroup"))
 
 
 def waiting_for(group: Object) -> tuple[str, str]:
@@ -363,13 +373,14 @@ def owner_of(group: Object) -> tuple[str, str, str]:
     return R.POD_GROUP.api_version, R.POD_GROUP.kind, meta["name"]
 
 
-def _parse(note: str) -> dict[str, Any]:
-    """The annotation is JSON or (KAI's own) YAML of flat fields."""
+def _parse(note: str) -> dict[str, str]:
+    """The annotation is JSON or (KAI's own) YAML of flat fields, quoted where they must be."""
     try:
         top = json.loads(note)
     except ValueError:
-        top = dict(line.split(": ", 1) for line in note.splitlines() if ": " in line)
-    return top if isinstance(top, dict) else {}
+        pairs = (line.split(": ", 1) for line in note.splitlines() if ": " in line)
+        top = {key: value.strip().strip("\"'") for key, value in pairs}
+    return {k: v for k, v in top.items() if isinstance(v, str)} if isinstance(top, dict) else {}
 
 
 def _controlled(obj: Object) -> bool:

@@ -1,0 +1,258 @@
+"""`kai describe`: everything about one queue, job or node, ending with conditions and events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from kai_ray.cli import connect, output
+from kai_ray.cli.failures import missing
+from kai_ray.cli.lazy import LazyGroup
+from kai_ray.cli.output import Column
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.port import ApiError, NotFound, Object, Port
+
+describe = LazyGroup(
+    "describe",
+    {},
+    aliases={"queues": "queue", "jobs": "job", "nodes": "node", "no": "node", "kq": "queue"},
+    help="Show everything about one queue, job or node.",
+    no_args_is_help=True,
+)
+
+EVENTS: tuple[Column[Object], ...] = (
+    Column("TYPE", lambda e: e.get("type") or ""),
+    Column("REASON", lambda e: e.get("reason") or ""),
+    Column("AGE", lambda e: output.age(_when(e))),
+    Column("COUNT", lambda e: str(e.get("count") or 1)),
+    Column("MESSAGE", lambda e: e.get("message") or ""),
+)
+CONDITIONS: tuple[Column[Object], ...] = (
+    Column("TYPE", lambda c: c.get("type") or ""),
+    Column("STATUS", lambda c: c.get("status") or ""),
+    Column("REASON", lambda c: c.get("reason") or ""),
+    Column("AGE", lambda c: output.age(c.get("lastTransitionTime"))),
+    Column("MESSAGE", lambda c: c.get("message") or ""),
+)
+
+
+@describe.command("queue")
+@click.argument("name")
+@connect.connected
+def queue(name: str) -> None:
+    """Show one queue: amounts per resource, what is below it, its jobs."""
+    from kai_ray.cli.views import jobs as job_view
+    from kai_ray.cli.views import queues as view
+
+    port = connect.open_connection().port
+    rows = view.read(port)
+    found = next((q for q in rows if q.name == name), None)
+    if found is None:
+        raise missing("queue", name, next="kai get queues")
+    below = [q.name for q in rows if q.parent == name]
+    fields(
+        ("Name", found.name),
+        ("Display name", (found.object.get("spec") or {}).get("displayName") or ""),
+        ("Parent", found.parent or "none (top level)"),
+        ("Queues below", ", ".join(below)),
+        ("Priority", str(found.priority)),
+        ("State", "Paused: starts nothing new" if found.paused else "Active"),
+    )
+    units: tuple[tuple[str, Any, Any], ...] = (
+        ("GPU (devices)", found.gpu, output.number),
+        ("CPU (cores)", found.cpu, view.cores),
+        ("Memory", found.memory, view.megabytes),
+    )
+    columns: tuple[Column[Any], ...] = (
+        Column("RESOURCE", lambda r: r[0]),
+        Column("QUOTA", lambda r: r[2](r[1].quota)),
+        Column("LIMIT", lambda r: r[2](r[1].limit)),
+        Column("WEIGHT", lambda r: output.number(r[1].weight)),
+        Column("FAIR-SHARE", lambda r: "" if r[1].fair_share is None else r[2](r[1].fair_share)),
+        Column("ALLOCATED", lambda r: r[2](r[1].allocated)),
+        Column("BORROWED", lambda r: r[2](r[1].borrowed)),
+        Column("REQUESTED", lambda r: r[2](r[1].requested)),
+    )
+    section("Amounts", columns, units)
+    subtree = _subtree(rows, name)
+    jobs = [j for j in job_view.read(port, None) if j.queue in subtree]
+    live = [j for j in jobs if j.status not in job_view.ENDED]
+    section("Jobs", job_view.WITH_NAMESPACE, live)
+    _ending(port, found.object)
+
+
+def _subtree(rows: Sequence[Any], name: str) -> set[str]:
+    found = {name}
+    for row in rows:  # parents come first
+        if row.parent in found:
+            found.add(row.name)
+    return found
+
+
+@describe.command("job")
+@click.argument("name", metavar="[KIND/]NAME")
+@connect.connected
+def job(name: str) -> None:
+    """Show one job: its gangs and pods, why it waits, conditions and events."""
+    from kai_ray.cli.find import find
+    from kai_ray.cli.views import pods as P
+
+    connection = connect.open_connection()
+    port = connection.port
+    found = find(connection, name)
+    if found.job is None:
+        fields(("Name", found.name), ("Kind", found.resource.kind), ("Status", "no gang yet"))
+        _ending(port, found.object)
+        return
+    row = found.job
+    fields(
+        ("Name", row.name),
+        ("Namespace", row.namespace),
+        ("Kind", f"{row.kind} ({row.api_version})"),
+        ("Queue", row.queue),
+        ("Priority", str(row.priority)),
+        ("Status", row.status),
+        ("GPUs", output.number(row.gpus)),
+        ("Position", f"{row.position} in queue {row.queue}" if row.position else ""),
+        ("Nodes", ", ".join(row.nodes)),
+        ("Age", output.age(row.created)),
+    )
+    gangs: tuple[Column[Any], ...] = (
+        Column("GANG", lambda g: g.name),
+        Column("MIN", lambda g: str(g.minimum)),
+        Column("PODS", lambda g: str(g.pods)),
+        Column("RUNNING", lambda g: str(g.running)),
+        Column("SUCCEEDED", lambda g: str(g.succeeded)),
+        Column("FAILED", lambda g: str(g.failed)),
+        Column("STATUS", lambda g: g.status),
+    )
+    section("Gangs", gangs, row.gangs)
+    subgroups: tuple[Column[Any], ...] = (
+        Column("SUBGROUP", lambda s: s[0]),
+        Column("MIN", lambda s: str(s[1])),
+        Column("PODS", lambda s: str(s[2])),
+        Column("RUNNING", lambda s: str(s[3])),
+    )
+    section("Subgroups", subgroups, [s for g in row.gangs for s in g.subgroups])
+    names = {g.name for g in row.gangs}
+    members = [p for p in port.list(R.POD, row.namespace).items if P.gang_name(p) in names]
+    pods: tuple[Column[Object], ...] = (
+        Column("POD", lambda p: p["metadata"]["name"]),
+        Column("GPUS", lambda p: output.number(P.gpus(p))),
+        Column("PHASE", lambda p: P.phase(p)),
+        Column("NODE", lambda p: P.node(p)),
+        Column("AGE", lambda p: output.age(p["metadata"].get("creationTimestamp"))),
+    )
+    section("Pods", pods, members)
+    if row.status == "Waiting":
+        _explain(connection, row)
+    groups = [_group(port, row.namespace, g.name) for g in row.gangs]
+    _ending(port, found.object, *[g for g in groups if g])
+
+
+def _group(port: Port, namespace: str, name: str) -> Object | None:
+    try:
+        return port.get(R.POD_GROUP, name, namespace)
+    except NotFound:
+        return None
+
+
+def _explain(connection: Any, row: Any) -> None:
+    from kai_ray.cli.explain import sentences
+
+    click.echo("\nWhy it waits:")
+    for line in sentences(connection, row):
+        click.echo(f"  {line}" if line else "")
+
+
+@describe.command("node")
+@click.argument("name")
+@connect.connected
+def node(name: str) -> None:
+    """Show one node: labels, taints, what runs on it."""
+    from kai_ray.cli.views import nodes as view
+    from kai_ray.cli.views import pods as P
+
+    port = connect.open_connection().port
+    try:
+        obj = port.get(R.NODE, name)
+    except NotFound as error:
+        raise missing("node", name, next="kai get nodes") from error
+    pods = port.list(R.POD, fields=f"spec.nodeName={name}").items
+    row = view.node(obj, [p for p in pods if not P.finished(p)])
+    spec = obj.get("spec") or {}
+    taints = [
+        f"{t['key']}={t.get('value', '')}:{t.get('effect', '')}" for t in spec.get("taints") or []
+    ]
+    fields(
+        ("Name", row.name),
+        ("State", row.state),
+        ("GPUs", f"{output.number(row.gpus)}, {output.number(row.free)} free" if row.gpus else ""),
+        ("Model", row.model),
+        ("CPU", row.cpu),
+        ("Memory", row.memory),
+        ("Pods", f"{row.pods} of {row.slots}"),
+        ("Taints", ", ".join(taints)),
+        ("Age", output.age(row.created)),
+    )
+    labels = sorted((obj["metadata"].get("labels") or {}).items())
+    columns: tuple[Column[tuple[str, str]], ...] = (
+        Column("LABEL", lambda i: i[0]),
+        Column("VALUE", lambda i: i[1]),
+    )
+    section("Labels", columns, labels)
+    running: tuple[Column[Object], ...] = (
+        Column("NAMESPACE", lambda p: p["metadata"]["namespace"]),
+        Column("POD", lambda p: p["metadata"]["name"]),
+        Column("GPUS", lambda p: output.number(P.gpus(p))),
+        Column("PHASE", lambda p: P.phase(p)),
+        Column("GANG", lambda p: P.gang_name(p)),
+    )
+    section("Pods", running, [p for p in pods if not P.finished(p)])
+    _ending(port, obj)
+
+
+def fields(*rows: tuple[str, str]) -> None:
+    """`Name:   value` lines; empty values are left out."""
+    width = max(len(name) for name, _ in rows) + 2
+    for name, value in rows:
+        if value:
+            click.echo(f"{name + ':':{width}}{value}")
+
+
+def section(title: str, columns: Sequence[Column[Any]], rows: Sequence[Any]) -> None:
+    """An indented table below a title; nothing where there are no rows."""
+    if not rows:
+        return
+    click.echo(f"\n{title}:")
+    for line in output.lines(columns, rows, colour=output.use_colour()):
+        click.echo(f"  {line}")
+
+
+def _ending(port: Port, *objects: Object) -> None:
+    """Conditions and events of the objects, as kubectl's describe ends."""
+    conditions = [c for o in objects for c in (o.get("status") or {}).get("conditions") or []]
+    section("Conditions", CONDITIONS, conditions)
+    events = [e for o in objects for e in _events(port, o)]
+    section("Events", EVENTS, sorted(events, key=_when))
+
+
+def _events(port: Port, obj: Object) -> list[Object]:
+    meta = obj["metadata"]
+    fields_ = f"involvedObject.kind={obj['kind']},involvedObject.name={meta['name']}"
+    try:
+        found = port.list(R.EVENT, meta.get("namespace") or None, fields=fields_).items
+    except ApiError:
+        return []
+    return [e for e in found if e["involvedObject"].get("uid") in (None, "", meta.get("uid"))]
+
+
+def _when(event: Object) -> str:
+    return (
+        event.get("lastTimestamp")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp")
+        or ""
+    )
