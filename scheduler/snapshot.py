@@ -2,8 +2,8 @@
 
 Struct-of-arrays, resource-major. `R` resource rows, `N` nodes, `Q` queues, `G` gangs, `S`
 subgroups, `T` tasks (pods), `C` task classes. Node books are integers (millicores, bytes, whole
-devices, slots), so sums are exact and do not depend on order; queue books are float64 with -1 for "unlimited".
-Names never enter: where a rule breaks a tie by name, the encoder gives a `rank` column
+devices, slots), so sums are exact and do not depend on order; queue books are float64 with -1 for
+"unlimited". Names never enter: where a rule breaks a tie by name, the encoder gives a `rank` column
 (position in the name order).
 """
 

@@ -19,7 +19,9 @@ def fair_share(queues: Queues, total: Floats, request: Floats, k: float = 1.0) -
     """
     share = np.zeros((QUEUE_RESOURCES, queues.count), dtype=np.float64)
     tie = _tie(queues)
-    for depth, rows in enumerate(levels(queues.parent)):
+    for depth, level in enumerate(levels(queues.parent)):
+        # Sums of fractions depend on their order, which must not depend on that of the rows.
+        rows = level[np.argsort(tie[level])]
         if depth == 0:
             amounts, pool = np.asarray(total, dtype=np.float64)[:, None], np.zeros(len(rows), int)
         else:
