@@ -1,0 +1,233 @@
+"""Tables to arrays: each part is built again only if what it is made of has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai_ray.cluster.port import Key
+from kai_ray.scheduler.snapshot import (
+    QUEUE_RESOURCES,
+    USED,
+    Floats,
+    Nodes,
+    Snapshot,
+    Tasks,
+    TaskState,
+)
+
+from . import queues
+from .class_table import ClassArrays
+from .encoded import Encoded, Names, Orphan
+from .gang_table import GangArrays
+from .groups import DEFAULT_LEAF
+from .node_rows import NodeCodes
+from .problems import Problem
+
+if TYPE_CHECKING:
+    from .encoder import Encoder
+
+_USED = np.zeros(16, dtype=np.bool_)
+_USED[list(USED)] = True
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskArrays:
+    tasks: Tasks
+    index: NDArray[np.int64]  # task row -> position in the order of pods
+    stuck_s: Floats
+    total: Floats
+    orphans: tuple[Orphan, ...]
+
+
+class Assembly:
+    """Holds the parts of the last snapshot."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._version: tuple[int, ...] | None = None
+        self._keys: tuple[object, ...] = ()
+        self._codes: NodeCodes | None = None
+        self._class_version: tuple[object, ...] = ()
+        self._classes: ClassArrays | None = None
+        self._tree: queues.QueueTree | None = None
+        self._tree_rows: dict[str, queues.QueueRow] = {}
+        self._gang_version: tuple[object, ...] = ()
+        self._gangs: GangArrays | None = None
+        self._tasks: _TaskArrays | None = None
+        self._fixed: Encoded | None = None
+
+    def take(self, now_s: float) -> Encoded:
+        version = self._encoder.version
+        if version != self._version or self._fixed is None:
+            self._fixed = self._build()
+            self._version = version
+        return self._at(self._fixed, now_s)
+
+    def _at(self, fixed: Encoded, now_s: float) -> Encoded:
+        """Time enters: releasing pods that are overdue are stuck."""
+        assert self._tasks is not None
+        s = fixed.snapshot
+        tasks = s.tasks
+        overdue = self._tasks.stuck_s < now_s
+        if overdue.any():
+            state = tasks.state.copy()
+            state[overdue] = TaskState.STUCK
+            tasks = _replace_state(tasks, state)
+        snapshot = Snapshot(
+            now_s=now_s,
+            seed=s.seed,
+            resources=s.resources,
+            nodes=s.nodes,
+            queues=s.queues,
+            gangs=s.gangs,
+            subgroups=s.subgroups,
+            tasks=tasks,
+            classes=s.classes,
+            peers=s.peers,
+            port_conflicts=s.port_conflicts,
+            total=s.total,
+        )
+        return Encoded(
+            snapshot, fixed.names, fixed.problems, fixed.orphans, fixed.shapes, fixed.held
+        )
+
+    def next_stuck_s(self) -> float:
+        """When the next releasing pod becomes stuck; inf = never."""
+        return float(self._tasks.stuck_s.min(initial=np.inf)) if self._tasks else np.inf
+
+    def _build(self) -> Encoded:
+        e = self._encoder
+        resources = e.classes.resources(e.nodes)
+        keys, topologies = e.classes.keys_in_use()
+        wanted = (e.nodes.version, tuple(keys), tuple(topologies), tuple(resources))
+        if wanted != self._keys or self._codes is None:
+            self._codes = NodeCodes(e.nodes, keys, topologies, resources)
+            self._keys = wanted
+        class_version = (wanted, e.classes.version)
+        if class_version != self._class_version or self._classes is None:
+            self._classes = e.classes.build(self._codes, resources)
+            self._class_version = class_version
+        if self._tree is None or self._tree_rows != e.queue_rows:
+            self._tree = queues.build(e.queue_rows)
+            self._tree_rows = dict(e.queue_rows)
+            self._gang_version = ()
+        gang_version = (e.gangs.version, tuple(sorted(e.priorities.items())))
+        if gang_version != self._gang_version or self._gangs is None:
+            self._gangs = e.gangs.build(self._tree.row_of, e.priorities, e.config)
+            self._gang_version = gang_version
+        nodes, classes, gangs, tree = self._codes.nodes, self._classes, self._gangs, self._tree
+        self._tasks = self._build_tasks(nodes, classes, gangs)
+        names = Names(
+            nodes=e.nodes.names,
+            queues=tree.names,
+            gangs=gangs.keys,
+            pod_order=e.pods.table.order()[:],
+            pod_index=self._tasks.index,
+            pod_objects=e.pods.objects,
+            leaf_names=_LeafNames(e),
+        )
+        snapshot = Snapshot(
+            now_s=0.0,
+            seed=e.config.seed,
+            resources=tuple(resources),
+            nodes=nodes,
+            queues=tree.queues,
+            gangs=gangs.gangs,
+            subgroups=gangs.subgroups,
+            tasks=self._tasks.tasks,
+            classes=classes.classes,
+            peers=classes.peers,
+            port_conflicts=classes.port_conflicts,
+            total=self._tasks.total,
+        )
+        problems: list[Problem] = [*sorted(e.problems.values()), *tree.problems]
+        return Encoded(
+            snapshot,
+            names,
+            tuple(problems),
+            self._tasks.orphans,
+            tuple(classes.shapes),
+            gangs.held,
+        )
+
+    def _build_tasks(self, nodes: Nodes, classes: ClassArrays, gangs: GangArrays) -> _TaskArrays:
+        e = self._encoder
+        column = e.pods.table.column
+        order = e.pods.table.order()
+        symbol = column("leaf").astype(np.int64)  # -1 picks the last entry of the look-up
+        leaf = gangs.leaf_row(len(e.gangs.leaves))[symbol]
+        foreign = column("foreign") != 0
+        state = column("state").astype(np.int8)
+        node = e.pods.places.rows(e.nodes.row_of)[column("node")]
+        in_gang = leaf >= 0
+        used = _USED[state]
+        keep = in_gang | (used & (node >= 0))
+        lost = np.flatnonzero(~in_gang & ~foreign & ((state == 0) | (state == 1)))
+        orphans = [*e.pods.unresolved(), *(self._orphan(order[i], symbol[i]) for i in lost)]
+        index = np.flatnonzero(keep)
+        gang = np.full(len(order), -1, dtype=np.int32)
+        gang[in_gang] = gangs.subgroups.gang[leaf[in_gang]]
+        stopped = column("held") != 0
+        if gangs.held.any():
+            stopped |= in_gang & gangs.held[gang]
+        state[stopped & (state == TaskState.PENDING)] = TaskState.GATED
+        klass = classes.row_of[column("klass")]
+        tasks = Tasks(
+            gang=gang[index],
+            leaf=leaf[index],
+            klass=klass[index],
+            state=state[index],
+            node=node[index],
+            role=column("role").astype(np.int8)[index],
+            task_priority=column("task_priority").astype(np.int64)[index],
+            created_s=column("created_s").astype(np.float64)[index],
+            rank=np.arange(len(index), dtype=np.int32),
+            nominated=e.pods.places.rows(e.nodes.row_of)[column("nominated")][index],
+        )
+        usable = nodes.ready & ~nodes.cordoned
+        total = nodes.allocatable[:QUEUE_RESOURCES][:, usable].sum(axis=1).astype(np.float64)
+        theirs = foreign & used & (node >= 0)
+        theirs &= usable[node] if usable.size else False
+        if theirs.any():
+            total -= classes.classes.queue_request[:, klass[theirs]].sum(axis=1)
+        return _TaskArrays(
+            tasks,
+            index,
+            column("stuck_s").astype(np.float64)[index],
+            np.maximum(total, 0.0),
+            tuple(sorted(orphans)),
+        )
+
+    def _orphan(self, pod: Key, symbol: int) -> Orphan:
+        namespace, group, subgroup = self._encoder.gangs.leaves.key(int(symbol))
+        return Orphan(pod, group, subgroup, Key(namespace, group) in self._encoder.gangs)
+
+
+def _replace_state(tasks: Tasks, state: NDArray[np.int8]) -> Tasks:
+    return Tasks(
+        tasks.gang,
+        tasks.leaf,
+        tasks.klass,
+        state,
+        tasks.node,
+        tasks.role,
+        tasks.task_priority,
+        tasks.created_s,
+        tasks.rank,
+        tasks.nominated,
+    )
+
+
+class _LeafNames(dict[Key, tuple[str, ...]]):
+    """Names of a gang's tree rows, looked up when somebody asks."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self._encoder = encoder
+
+    def __missing__(self, key: Key) -> tuple[str, ...]:
+        return tuple(row.name or DEFAULT_LEAF for row in self._encoder.gangs.tree(key))

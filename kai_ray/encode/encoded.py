@@ -1,0 +1,66 @@
+"""A snapshot together with the names of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai_ray.cluster.port import Key, Object
+from kai_ray.scheduler.snapshot import Bools, Snapshot
+
+from .problems import Problem
+from .shape import Shape
+
+
+class Orphan(NamedTuple):
+    """One of our pods that waits outside any gang: its PodGroup or subgroup does not exist."""
+
+    pod: Key
+    group: str
+    subgroup: str
+    group_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Rows back to objects. `pod(row)` and `gang(row)` answer for the snapshot they came with."""
+
+    nodes: list[str]
+    queues: list[str]
+    gangs: list[Key]
+    pod_order: list[Key]
+    pod_index: NDArray[np.int64]  # task row -> position in pod_order
+    pod_objects: Mapping[Key, Object]
+    leaf_names: Mapping[Key, tuple[str, ...]]  # gang -> name of each row of its tree
+
+    def pod(self, row: int) -> Key:
+        return self.pod_order[self.pod_index[row]]
+
+    def pod_object(self, row: int) -> Object | None:
+        """The pod as it is known now; None if it has gone since."""
+        return self.pod_objects.get(self.pod(row))
+
+    def gang(self, row: int) -> Key:
+        return self.gangs[row]
+
+    def node(self, row: int) -> str:
+        return self.nodes[row]
+
+    def queue(self, row: int) -> str:
+        return self.queues[row]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What one cycle works on."""
+
+    snapshot: Snapshot
+    names: Names
+    problems: tuple[Problem, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    shapes: tuple[Shape, ...] = ()  # per class
+    held: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))  # [G]

@@ -1,0 +1,226 @@
+"""Objects to arrays, incrementally: every change touches the rows it concerns, and no other.
+
+Feed `apply` from informers (or from lists), take `snapshot(now)`. Rows are in the order of names,
+so that the arrays depend on what the cluster is and not on how it came to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kai_ray.api import labels as names
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.port import Key, Object, Resource, key_of
+
+from . import groups, node_rows, queues
+from .assemble import Assembly
+from .class_table import ClassTable
+from .encoded import Encoded
+from .gang_table import GangTable
+from .node_rows import NodeTable
+from .pod_table import PodTable
+from .problems import Malformed, Problem
+from .settings import EncodeConfig, MemberOf, in_shard
+from .volumes import Storage
+
+#: What has to be fed. Kinds that never are (a cluster without claims) hold nothing up.
+RESOURCES: tuple[Resource, ...] = (
+    kinds.NAMESPACE,
+    kinds.PRIORITY_CLASS,
+    kinds.QUEUE,
+    kinds.NODE,
+    kinds.STORAGE_CLASS,
+    kinds.PV,
+    kinds.PVC,
+    kinds.CONFIG_MAP,
+    kinds.POD_GROUP,
+    kinds.BIND_REQUEST,
+    kinds.POD,
+)
+_MISREAD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+
+
+class Encoder:
+    """`version` moves when the next snapshot would differ from the last (time aside)."""
+
+    def __init__(self, config: EncodeConfig | None = None, member_of: MemberOf | None = None):
+        self.config = config or EncodeConfig()
+        self.nodes = NodeTable()
+        self.gangs = GangTable()
+        self.classes = ClassTable()
+        self.storage = Storage()
+        self.queue_rows: dict[str, queues.QueueRow] = {}
+        self.priorities: dict[str, int] = {}
+        self.problems: dict[tuple[str, Key], Problem] = {}
+        self.pods = PodTable(self, member_of)
+        self.inert_groups: set[Key] = set()
+        self._held: set[Key] = set()
+        self._rows: dict[Key, groups.GroupRow] = {}
+        self._other_version = 0
+        self._assembly = Assembly(self)
+        self._takers: dict[Resource, Callable[[Key, Object | None], None]] = {
+            kinds.NAMESPACE: self._namespace,
+            kinds.PRIORITY_CLASS: self._priority_class,
+            kinds.QUEUE: self._queue,
+            kinds.NODE: self._node,
+            kinds.POD_GROUP: self._group,
+            kinds.BIND_REQUEST: self.pods.put_bind_request,
+            kinds.POD: self.pods.put,
+        }
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        self.pods.settle()
+        return (
+            self.nodes.version,
+            self.gangs.version,
+            self.pods.version,
+            self._other_version,
+        )
+
+    def apply(self, resource: Resource, old: Object | None, new: Object | None) -> None:
+        """Takes in one change: `old` None for an addition, `new` None for a deletion."""
+        obj = new if new is not None else old
+        if obj is None:
+            return
+        key = key_of(obj)
+        taker = self._takers.get(resource)
+        if taker is not None:
+            taker(key, new)
+        else:
+            self._stored(resource.kind, key, new)
+
+    def apply_all(self, resource: Resource, objects: Iterable[Object]) -> None:
+        for obj in objects:
+            self.apply(resource, None, obj)
+
+    def snapshot(self, now_s: float) -> Encoded:
+        """The arrays as of now. Parts that nothing touched since the last call are the same."""
+        return self._assembly.take(now_s)
+
+    def assume(self, pod: Key, uid: str, node: str) -> None:
+        """Counts a pod as placed from now on, until its object says so or `forget` is called."""
+        self.pods.assume(pod, uid, node)
+
+    def forget(self, pod: Key) -> None:
+        """Takes an assumption back: the pod is pending again."""
+        self.pods.forget(pod)
+
+    def hold(self, group: Key) -> None:
+        """Nothing more of this gang may start until `release`."""
+        if group not in self._held:
+            self._held.add(group)
+            self._regroup(group)
+
+    def release(self, group: Key) -> None:
+        if group in self._held:
+            self._held.discard(group)
+            self._regroup(group)
+
+    def hold_pod(self, pod: Key, uid: str) -> None:
+        """This pod may not start until `release_pod`."""
+        self.pods.hold(pod, uid)
+
+    def release_pod(self, pod: Key) -> None:
+        self.pods.unhold(pod)
+
+    def _regroup(self, group: Key) -> None:
+        row = self._rows.get(group)
+        if row is not None:
+            held = group in self._held or group in self.inert_groups
+            self.gangs.put(group, row, held)
+
+    def report(self, kind: str, key: Key, problem: Problem | None) -> None:
+        """Notes or clears what is wrong with an object."""
+        slot = (kind, key)
+        if problem is None:
+            if self.problems.pop(slot, None) is not None:
+                self._other_version += 1
+        elif self.problems.get(slot) != problem:
+            self.problems[slot] = problem
+            self._other_version += 1
+
+    def _namespace(self, key: Key, new: Object | None) -> None:
+        labels = None if new is None else new["metadata"].get("labels") or {}
+        self.classes.index.put_namespace(key.name, labels)
+        managed = bool(labels) and labels.get(names.MANAGED_NAMESPACE) == "true"
+        self.pods.put_managed(key.name, managed)
+
+    def _priority_class(self, key: Key, new: Object | None) -> None:
+        before = dict(self.priorities)
+        self.priorities.pop(key.name, None)
+        if new is not None:
+            value = new.get("value", 0)
+            if isinstance(value, int) and abs(value) < 2**31:
+                self.priorities[key.name] = value
+                if new.get("globalDefault"):
+                    self.priorities[""] = value
+        if self.priorities != before:
+            self._other_version += 1
+
+    def _queue(self, key: Key, new: Object | None) -> None:
+        before = self.queue_rows.get(key.name)
+        if new is None or not in_shard(new, self.config):
+            self.queue_rows.pop(key.name, None)
+            if before is not None:
+                self._other_version += 1
+            return
+        row = queues.read(new)
+        if row != before:
+            self.queue_rows[key.name] = row
+            self._other_version += 1
+
+    def _node(self, key: Key, new: Object | None) -> None:
+        if new is None or not in_shard(new, self.config):
+            self.nodes.remove(key.name)
+            self.report("Node", key, None)
+            return
+        row, problem = guarded("Node", key, lambda: node_rows.read(new))
+        self.report("Node", key, problem)
+        self.nodes.put(key.name, row if row is not None else node_rows.inert(new))
+
+    def _group(self, key: Key, new: Object | None) -> None:
+        if new is None or not in_shard(new, self.config):
+            self.gangs.remove(key)
+            self._rows.pop(key, None)
+            self.report("PodGroup", key, None)
+            self._inert(key, False)
+            return
+        row, problem = guarded("PodGroup", key, lambda: groups.read(new, self.config))
+        self.report("PodGroup", key, problem)
+        if row is None:
+            row, _ = guarded("PodGroup", key, lambda: groups.frame(new))
+            if row is None:
+                row = groups.GroupRow("", "", -1, 0.0, float("-inf"), groups.INERT_TREE)
+        self._inert(key, problem is not None)
+        self._rows[key] = row
+        self._regroup(key)
+
+    def _inert(self, key: Key, inert: bool) -> None:
+        if inert == (key in self.inert_groups):
+            return
+        if inert:
+            self.inert_groups.add(key)
+        else:
+            self.inert_groups.discard(key)
+        self.pods.regroup(key)
+
+    def _stored(self, kind: str, key: Key, new: Object | None) -> None:
+        table = self.storage.by_kind(kind)
+        if new is None:
+            table.pop(key, None)
+        else:
+            table[key] = new
+        self.pods.depends_changed(kind, key)
+
+
+def guarded(kind: str, key: Key, read: Callable[[], Any]) -> tuple[Any, Problem | None]:
+    """The value, or None and what is wrong with the object: bad input never raises further."""
+    try:
+        return read(), None
+    except Malformed as error:
+        return None, Problem(kind, key.namespace, key.name, error.field, error.mend)
+    except _MISREAD as error:
+        mend = f"is not of the form of a {kind} ({type(error).__name__}: {error})"
+        return None, Problem(kind, key.namespace, key.name, "object", mend)

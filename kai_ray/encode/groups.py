@@ -1,0 +1,133 @@
+"""A PodGroup as one gang row and the rows of its subgroup tree."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from kai_ray.api import labels as names
+from kai_ray.cluster.port import Object
+
+from .pod_rows import created, seconds
+from .problems import Malformed
+from .settings import EncodeConfig, spoken_name
+
+#: The leaf of pods that name no subgroup.
+DEFAULT_LEAF = "default"
+INT32_MAX = 2**31 - 1
+
+
+class TreeRow(NamedTuple):
+    """One node of a gang's tree; `parent` counts from the gang's root (row 0)."""
+
+    name: str
+    parent: int
+    leaf: bool
+    minimum: int
+
+
+class GroupRow(NamedTuple):
+    queue: str
+    priority_class: str
+    preemptible: int  # 1, 0, or -1 = by priority
+    created_s: float
+    last_start_s: float  # -inf = never
+    tree: tuple[TreeRow, ...]
+
+
+#: The tree of a PodGroup that cannot be read: nothing is missing, nothing more starts.
+INERT_TREE = (TreeRow("", -1, False, 0), TreeRow(DEFAULT_LEAF, 0, True, 0))
+
+
+def read(group: Object, config: EncodeConfig) -> GroupRow:
+    """Raises Malformed."""
+    meta = group["metadata"]
+    spec = group.get("spec") or {}
+    return frame(group)._replace(created_s=created(meta), tree=_tree(spec, config))
+
+
+def frame(group: Object) -> GroupRow:
+    """What can be said of any PodGroup, however malformed: its queue and rank."""
+    meta = group["metadata"]
+    spec = group.get("spec") or {}
+    annotations = meta.get("annotations")
+    start = annotations.get(names.LAST_START) if annotations else None
+    explicit = spec.get("preemptibility")
+    try:
+        last_start_s = seconds(start) if start else -math.inf
+    except Malformed:
+        last_start_s = -math.inf
+    return GroupRow(
+        queue=spoken_name(spec.get("queue")),
+        priority_class=spoken_name(spec.get("priorityClassName")),
+        preemptible=-1 if explicit is None else int(explicit != "non-preemptible"),
+        created_s=0.0,
+        last_start_s=last_start_s,
+        tree=INERT_TREE,
+    )
+
+
+def _tree(spec: dict[str, Any], config: EncodeConfig) -> tuple[TreeRow, ...]:
+    subgroups = spec.get("subGroups")
+    if not subgroups:
+        minimum = _count(spec.get("minMember"), 1, "spec.minMember")
+        sets = _count(spec.get("minSubGroup"), 1, "spec.minSubGroup")
+        return (TreeRow("", -1, False, sets), TreeRow(DEFAULT_LEAF, 0, True, minimum))
+    if len(subgroups) > config.max_subgroups:
+        raise Malformed(
+            "spec.subGroups",
+            f"{len(subgroups)} entries: at most {config.max_subgroups} are allowed",
+        )
+    return _nested(spec, subgroups)
+
+
+def _nested(spec: dict[str, Any], subgroups: list[dict[str, Any]]) -> tuple[TreeRow, ...]:
+    by_name: dict[str, dict[str, Any]] = {}
+    children: dict[str, list[str]] = {}
+    for i, sub in enumerate(subgroups):
+        name = sub.get("name")
+        if not name or not isinstance(name, str):
+            raise Malformed(f"spec.subGroups[{i}].name", "is missing")
+        if name in by_name:
+            raise Malformed(f"spec.subGroups[{i}].name", f"{name!r} is there twice: rename one")
+        by_name[name] = sub
+        children.setdefault(sub.get("parent") or "", []).append(name)
+    for parent in children:
+        if parent and parent not in by_name:
+            raise Malformed(
+                "spec.subGroups.parent", f"{parent!r} is not the name of a subgroup here"
+            )
+    rows = [_set("", spec, -1, children)]
+    pending = [(name, 0) for name in sorted(children.get("", ()))]
+    done = 0
+    while done < len(pending):
+        name, parent = pending[done]
+        done += 1
+        if name in children:
+            rows.append(_set(name, by_name[name], parent, children))
+            pending += [(child, len(rows) - 1) for child in sorted(children[name])]
+        else:
+            field = f"spec.subGroups[{name}].minMember"
+            rows.append(
+                TreeRow(name, parent, True, _count(by_name[name].get("minMember"), 0, field))
+            )
+    if len(rows) - 1 != len(by_name):
+        looping = sorted(set(by_name) - {row.name for row in rows})
+        raise Malformed(
+            "spec.subGroups.parent", f"{', '.join(looping[:3])} are parents of each other"
+        )
+    return tuple(rows)
+
+
+def _set(name: str, spec: dict[str, Any], parent: int, children: dict[str, list[str]]) -> TreeRow:
+    count = len(children.get(name, ()))
+    field = f"spec.subGroups[{name}].minSubGroup" if name else "spec.minSubGroup"
+    return TreeRow(name, parent, False, _count(spec.get("minSubGroup"), count, field))
+
+
+def _count(raw: Any, default: int, field: str) -> int:
+    if raw is None:
+        return default
+    if not isinstance(raw, int) or isinstance(raw, bool) or not 0 <= raw <= INT32_MAX:
+        raise Malformed(field, f"{raw!r} is not an integer from 0 to {INT32_MAX}")
+    return raw

@@ -1,0 +1,286 @@
+"""Pods as columns, with everything a pod's row is joined from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kai_ray.api import labels as names
+from kai_ray.cluster.port import Key, Object
+from kai_ray.scheduler.snapshot import TaskState
+
+from . import pod_rows, volumes
+from .encoded import Orphan
+from .groups import DEFAULT_LEAF
+from .problems import Malformed, Problem
+from .settings import MemberOf
+from .shape import Shape, Shapes
+from .symbols import Symbols
+from .table import Table
+from .volumes import Dependency
+
+if TYPE_CHECKING:
+    from .encoder import Encoder
+
+_COLUMNS = (
+    ("leaf", "i"),
+    ("klass", "i"),
+    ("node", "i"),
+    ("nominated", "i"),
+    ("state", "b"),
+    ("role", "b"),
+    ("foreign", "b"),
+    ("held", "b"),
+    ("task_priority", "q"),
+    ("created_s", "d"),
+    ("stuck_s", "d"),
+)
+LEAF, KLASS, NODE, NOMINATED = 0, 1, 2, 3
+_MISREAD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+_NO_GROUP = ("", "", "")
+_OUR_DEFAULTS = ("", "default-scheduler")
+
+
+class PodTable:
+    """`version` moves with every row that changes."""
+
+    def __init__(self, encoder: Encoder, member_of: MemberOf | None) -> None:
+        self.table: Table[Key] = Table(_COLUMNS)
+        self.objects: dict[Key, Object] = {}
+        self.places: Symbols[str] = Symbols()  # node names that pods mention
+        self.version = 0
+        self._encoder = encoder
+        self._member_of = member_of
+        self._shapes = Shapes()
+        self._unresolved: set[Key] = set()
+        self._managed: set[str] = set()
+        self._assumed: dict[Key, tuple[str, str]] = {}
+        self._requested: dict[Key, str] = {}
+        self._held: dict[Key, str] = {}
+        self._dependents: dict[Dependency, set[Key]] = {}
+        self._depends: dict[Key, list[Dependency]] = {}
+        self._by_namespace: dict[str, set[Key]] = {}
+
+    def put(self, key: Key, pod: Object | None) -> None:
+        if pod is None:
+            self.objects.pop(key, None)
+            self._by_namespace.get(key.namespace, set()).discard(key)
+            self._assumed.pop(key, None)
+            self._held.pop(key, None)
+            self._encoder.report("Pod", key, None)
+            self._drop(key)
+            return
+        if key not in self.objects:
+            self._by_namespace.setdefault(key.namespace, set()).add(key)
+        self.objects[key] = pod
+        try:
+            self._encode(key, pod)
+        except Malformed as error:
+            self._refuse(key, error.field, error.mend)
+        except _MISREAD as error:
+            self._refuse(key, "object", f"is not of the form of a Pod ({error!r})")
+        else:
+            if self._encoder.problems:
+                self._encoder.report("Pod", key, None)
+
+    def _refuse(self, key: Key, field: str, mend: str) -> None:
+        problem = Problem("Pod", key.namespace, key.name, field, mend)
+        self._encoder.report("Pod", key, problem)
+        self._drop(key)
+
+    def ours(self, pod: Object) -> bool:
+        scheduler = pod["spec"].get("schedulerName") or ""
+        if scheduler in self._encoder.config.scheduler_names:
+            return True
+        return scheduler in _OUR_DEFAULTS and pod["metadata"].get("namespace") in self._managed
+
+    def _encode(self, key: Key, pod: Object) -> None:
+        meta = pod["metadata"]
+        standing = pod_rows.standing(
+            pod, self._assumed_node(key, meta), self._encoder.config.stuck_after_s
+        )
+        if standing is None:
+            self._drop(key)
+            return
+        ours = self.ours(pod)
+        labels = meta.get("labels")
+        leaf = self._leaf(key, pod, labels) if ours else None
+        if leaf is None and not (standing.node and standing.state != TaskState.SUCCEEDED):
+            if ours and standing.state in (TaskState.PENDING, TaskState.GATED):
+                self._drop(key)
+                self._unresolved.add(key)
+                return
+            self._drop(key)
+            return
+        shape = self._shape(key, pod, standing.node == "")
+        if not ours:
+            shape = shape.as_foreign()
+        encoder = self._encoder
+        status = pod.get("status")
+        nominated = status.get("nominatedNodeName") if status and not standing.node else None
+        row = (
+            encoder.gangs.leaves.acquire(leaf) if leaf else -1,
+            encoder.classes.acquire(key, labels or {}, shape),
+            self.places.acquire(standing.node) if standing.node else -1,
+            self.places.acquire(nominated) if nominated else -1,
+            standing.state,
+            pod_rows.role(labels),
+            int(not ours),
+            int(key in self._held and self._held[key] == meta.get("uid")),
+            pod_rows.task_priority(labels),
+            pod_rows.created(meta),
+            standing.stuck_s,
+        )
+        before = self.table.put(key, row)
+        if before is not None:
+            self._release(before)
+        if before != row:
+            self.version += 1
+        if leaf is None and ours:
+            self._unresolved.add(key)
+        elif self._unresolved:
+            self._unresolved.discard(key)
+
+    def _release(self, row: tuple[float, ...]) -> None:
+        self._encoder.gangs.leaves.release(int(row[LEAF]))
+        self._encoder.classes.release(int(row[KLASS]))
+        self.places.release(int(row[NODE]))
+        self.places.release(int(row[NOMINATED]))
+
+    def _drop(self, key: Key) -> None:
+        self._unresolved.discard(key)
+        before = self.table.remove(key)
+        if before is not None:
+            self._release(before)
+            self.version += 1
+        self._encoder.classes.index.drop_pod(key)
+        self._watch(key, [])
+
+    def _assumed_node(self, key: Key, meta: Object) -> str:
+        assumed = self._assumed.get(key)
+        if assumed is not None:
+            if assumed[0] == meta.get("uid"):
+                return assumed[1]
+            del self._assumed[key]
+        return self._requested.get(key, "")
+
+    def _leaf(
+        self, key: Key, pod: Object, labels: dict[str, str] | None
+    ) -> tuple[str, str, str] | None:
+        annotations = pod["metadata"].get("annotations")
+        group = annotations.get(names.POD_GROUP) if annotations else None
+        subgroup = labels.get(names.SUBGROUP) if labels else None
+        if not group:
+            found = self._member_of(pod) if self._member_of else None
+            if found is None or not found[0]:
+                return None
+            group, subgroup = found[0], subgroup or found[1]
+        if self._encoder.inert_groups and Key(key.namespace, group) in self._encoder.inert_groups:
+            subgroup = None
+        return key.namespace, group, subgroup or DEFAULT_LEAF
+
+    def _shape(self, key: Key, pod: Object, unplaced: bool) -> Shape:
+        shape = self._shapes.of(pod)
+        refs = volumes.references(pod) if unplaced else []
+        if refs:
+            shape, depends = volumes.constrain(shape, refs, self._encoder.storage)
+            self._watch(key, depends)
+        elif key in self._depends:
+            self._watch(key, [])
+        return shape
+
+    def _watch(self, key: Key, depends: list[Dependency]) -> None:
+        for d in self._depends.pop(key, ()):
+            left = self._dependents[d]
+            left.discard(key)
+            if not left:
+                del self._dependents[d]
+        if depends:
+            self._depends[key] = depends
+            for d in depends:
+                self._dependents.setdefault(d, set()).add(key)
+
+    def _again(self, keys: list[Key]) -> None:
+        for key in sorted(keys):
+            pod = self.objects.get(key)
+            if pod is not None:
+                self.put(key, pod)
+
+    def depends_changed(self, kind: str, key: Key) -> None:
+        """A claim, volume, class or ConfigMap has changed."""
+        if kind == "StorageClass":
+            found = {k for d, pods in self._dependents.items() if d[0] == kind for k in pods}
+            self._again(list(found))
+        else:
+            found = self._dependents.get((kind, key.namespace, key.name))
+            if found:
+                self._again(list(found))
+
+    def put_managed(self, namespace: str, managed: bool) -> None:
+        if managed == (namespace in self._managed):
+            return
+        if managed:
+            self._managed.add(namespace)
+        else:
+            self._managed.discard(namespace)
+        self._again(list(self._by_namespace.get(namespace, ())))
+
+    def put_bind_request(self, key: Key, request: Object | None) -> None:
+        """A request that is neither done nor failed counts as placed (KAI: Binding)."""
+        spec = (request or {}).get("spec") or {}
+        pod = Key(key.namespace, spec.get("podName") or key.name)
+        phase = ((request or {}).get("status") or {}).get("phase") or "Pending"
+        node = spec.get("selectedNode") or ""
+        if request is not None and phase == "Pending" and node:
+            self._requested[pod] = node
+        else:
+            self._requested.pop(pod, None)
+        self._again([pod])
+
+    def regroup(self, group: Key) -> None:
+        """A PodGroup became readable or unreadable: its pods find their leaf anew."""
+        members = [
+            key
+            for key in self._by_namespace.get(group.namespace, ())
+            if self._in_group(self.objects[key], group.name)
+        ]
+        self._again(members)
+
+    def _in_group(self, pod: Object, group: str) -> bool:
+        annotations = pod["metadata"].get("annotations") or {}
+        if names.POD_GROUP in annotations:
+            return annotations[names.POD_GROUP] == group
+        found = self._member_of(pod) if self._member_of else None
+        return found is not None and found[0] == group
+
+    def assume(self, pod: Key, uid: str, node: str) -> None:
+        self._assumed[pod] = (uid, node)
+        self._again([pod])
+
+    def forget(self, pod: Key) -> None:
+        if self._assumed.pop(pod, None) is not None:
+            self._again([pod])
+
+    def hold(self, pod: Key, uid: str) -> None:
+        self._held[pod] = uid
+        self._again([pod])
+
+    def unhold(self, pod: Key) -> None:
+        if self._held.pop(pod, None) is not None:
+            self._again([pod])
+
+    def settle(self) -> None:
+        """Finds the group of pods that had none, and the class of those matched anew."""
+        if self._unresolved and self._member_of is not None:
+            self._again([k for k in self._unresolved if self._member_of(self.objects[k])])
+        moved = self._encoder.classes.moved
+        while moved:
+            key = moved.pop()
+            row = self.table.get(key)
+            if row is not None:
+                klass = self._encoder.classes.rematch(key, int(row[KLASS]))
+                if klass != row[KLASS]:
+                    self.table.set(key, "klass", klass)
+                    self.version += 1
+
+    def unresolved(self) -> list[Orphan]:
+        return [Orphan(key, "", "", False) for key in sorted(self._unresolved)]
