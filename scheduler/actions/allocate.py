@@ -1,0 +1,183 @@
+"""Give waiting gangs the room that is free or about to be.
+
+Gangs are tried in queue order, each all-or-nothing; one that got its place and has pods left is put
+back and competes again. Nothing is evicted. Source: KAI 0.17, action allocate and AllocateJob.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..capacity import over_capacity
+from ..gang_state import ready
+from ..orders.job_iteration import Job, JobIteration
+from ..session import Miss, Placed, Session
+from .attempt import Attempt, Attempts
+
+
+def allocate(session: Session) -> None:
+    """Fills `session.placed`, and `session.misses` with the attempts that failed."""
+    Allocate(session).run()
+
+
+class Allocate:
+    """One pass over all gangs that are ready and wait."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.ledger = session, session.ledger
+        gangs = session.snapshot.gangs
+        self.attempts = Attempts(session.ledger, session.pending)
+        self._queue: list[int] = gangs.queue.tolist()
+        self._preemptible: list[bool] = gangs.preemptible.tolist()
+        self._key = list(
+            zip(gangs.priority.tolist(), gangs.created_s.tolist(), gangs.rank.tolist(), strict=True)
+        )
+        #: Per class, the smallest number of pods that found no place. Room only shrinks in this
+        #: action, so it holds to its end; only for classes that do not look at other pods.
+        self._refused: dict[int, tuple[int, int]] = {}
+        #: Per attempt, the ledger's state in which it failed: the same again fails the same.
+        self._failed: dict[tuple[tuple[int, int], ...], tuple[int, int, int]] = {}
+
+    def run(self) -> None:
+        session, ledger, attempts = self.session, self.ledger, self.attempts
+        a, b, c = session.total.tolist()
+        order = JobIteration(ledger.queues, (a, b, c), self._jobs(), attempts.need)
+        while (gang := order.pop()) >= 0:
+            attempt = attempts.next(gang)
+            if not attempt.runs:
+                continue
+            queue, preemptible = self._queue[gang], self._preemptible[gang]
+            path = ledger.path(queue)
+            cause = over_capacity(ledger.queues, path, attempt.need, preemptible)
+            if cause is not None:
+                session.misses[gang] = Miss(gang, attempt.pods, asked=_asked(attempt), cause=cause)
+                continue
+            miss = self._refusal(gang, attempt) or self._place(gang, attempt)
+            if miss is not None:
+                session.misses[gang] = miss
+                continue
+            session.misses.pop(gang, None)
+            attempts.moved(gang)
+            if attempts.waiting(gang):
+                order.push(self._job_key(gang), gang)
+
+    def _jobs(self) -> dict[int, list[Job]]:
+        """The gangs to try, per leaf queue, best first."""
+        snapshot = self.session.snapshot
+        could = ready(snapshot.subgroups, snapshot.gangs.root, snapshot.tasks)
+        could &= self.session.admitted
+        jobs: dict[int, list[Job]] = {}
+        for gang in np.flatnonzero(could).tolist():
+            if self.attempts.waiting(gang):
+                jobs.setdefault(self._queue[gang], []).append((self._job_key(gang), gang))
+        for waiting in jobs.values():
+            waiting.sort()
+        return jobs
+
+    def _job_key(self, gang: int) -> tuple[int, int, float, int]:
+        priority, created_s, rank = self._key[gang]
+        return self.session.policy.job_order(priority, self.attempts.elastic(gang), created_s, rank)
+
+    def _refusal(self, gang: int, attempt: Attempt) -> Miss | None:
+        """Refuses without trying where that is certain: too little room in all, or failed before."""
+        known = self._failed.get(_asked(attempt))
+        if known is not None and known[0] == self.ledger.state:
+            return Miss(gang, attempt.pods, known[1], known[2], _asked(attempt))
+        for klass, pods in _totals(attempt):
+            refused = self._refused.get(klass)
+            if refused is not None and pods >= refused[0]:
+                return Miss(gang, attempt.pods, refused[1], klass, _asked(attempt))
+            if pods == 1:
+                continue
+            fit = self.session.fits.of(klass)
+            if fit.linked:
+                continue
+            room = int(np.minimum(fit.later, pods).sum())
+            if room < pods:
+                self._refused[klass] = (pods, room)
+                return Miss(gang, attempt.pods, room, klass, _asked(attempt))
+        return None
+
+    def _place(self, gang: int, attempt: Attempt) -> Miss | None:
+        """Places all pods of the attempt, or none of them."""
+        ledger = self.ledger
+        mark = ledger.trial()
+        placed: list[tuple[int, Placed]] = []
+        for leaf, (first, pods, klass, nominated) in attempt.runs:
+            left = self._place_run(gang, (leaf, first, pods, klass, nominated), placed)
+            if left:
+                ledger.roll_back(mark)
+                return self._note_failure(gang, attempt, klass, sum(p.pods for _, p in placed))
+        ledger.charge(self._queue[gang], attempt.need, not self._preemptible[gang])
+        for leaf, one in placed:
+            ledger.fill(leaf, one.pods, 0 if one.later else one.pods)
+        if any(one.later for _, one in placed) or self._counts_on_release(gang):
+            placed = self._settle(gang, placed)
+        ledger.keep()
+        self.session.placed.extend(one for _, one in placed)
+        return None
+
+    def _place_run(
+        self,
+        gang: int,
+        run: tuple[int, int, int, int, int],
+        placed: list[tuple[int, Placed]],
+    ) -> int:
+        """Places equal pods one node after the other; answers how many found none."""
+        leaf, first, pods, klass, nominated = run
+        ledger, fit = self.ledger, self.session.fits.get(klass)
+        wish = int(ledger.position[nominated])
+        while pods:
+            offer = fit.offer(wish, self.session.policy.nominated_weight)
+            count = min(pods, offer.room)
+            if count == 0:
+                return pods
+            if offer.later:
+                ledger.book(klass, offer.node, 0, count, count)
+            else:
+                ledger.book(klass, offer.node, count, 0, count)
+            fit.took(offer, count)
+            placed.append((leaf, Placed(gang, first, count, klass, offer.node, offer.later)))
+            first, pods = first + count, pods - count
+        return 0
+
+    def _counts_on_release(self, gang: int) -> bool:
+        return self.ledger.any_releasing and any(
+            map(self.attempts.unmet, self.attempts.leaves(gang))
+        )
+
+    def _settle(self, gang: int, placed: list[tuple[int, Placed]]) -> list[tuple[int, Placed]]:
+        """A gang that needs releasing room for its minimum waits for it as a whole."""
+        if not self._counts_on_release(gang):
+            return placed
+        ledger, moved = self.ledger, list[tuple[int, Placed]]()
+        for leaf, one in placed:
+            if not one.later:
+                ledger.book(one.klass, one.node, -one.pods, one.pods, 0)
+                ledger.fill(leaf, 0, -one.pods)
+            moved.append((leaf, Placed(gang, one.first, one.pods, one.klass, one.node, True)))
+        return moved
+
+    def _note_failure(self, gang: int, attempt: Attempt, klass: int, placeable: int) -> Miss:
+        asked = _asked(attempt)
+        self._failed[asked] = (self.ledger.state, placeable, klass)
+        totals = _totals(attempt)
+        if len(totals) == 1 and not self.session.fits.get(klass).linked:
+            self._refused[klass] = (attempt.pods, placeable)
+        return Miss(gang, attempt.pods, placeable, klass, asked)
+
+
+def _asked(attempt: Attempt) -> tuple[tuple[int, int], ...]:
+    """(klass, pods) of each run, in order."""
+    return tuple((run[2], run[1]) for _, run in attempt.runs)
+
+
+def _totals(attempt: Attempt) -> list[tuple[int, int]]:
+    """(klass, pods) with the runs of one class added up."""
+    if len(attempt.runs) == 1:
+        run = attempt.runs[0][1]
+        return [(run[2], run[1])]
+    totals: dict[int, int] = {}
+    for _, run in attempt.runs:
+        totals[run[2]] = totals.get(run[2], 0) + run[1]
+    return list(totals.items())

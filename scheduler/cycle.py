@@ -1,0 +1,75 @@
+"""One cycle: a picture of the cluster in, decisions out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .admittance import queue_refusal
+from .diagnosis import waits
+from .fit import Fits
+from .ledger import Ledger
+from .pending import Pending
+from .plan import Plan
+from .policy import DEFAULT, Policy
+from .session import Placed, Session
+from .shares.books import queue_books
+from .snapshot import Codes, Floats, Snapshot
+
+
+def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
+    """What to bind, nominate and evict now, and why the rest waits.
+
+    Depends on nothing but its arguments: the same snapshot and policy give the same Plan.
+    """
+    # 1. What queues hold and ask for, and what each is entitled to.
+    books = queue_books(snapshot)
+    share = policy.share(snapshot.queues, snapshot.total, books.request, policy.k_value)
+    # 2. What is free, who waits, and how gladly each class goes where.
+    ledger = Ledger(snapshot, books, share)
+    session = Session(
+        snapshot=snapshot,
+        policy=policy,
+        ledger=ledger,
+        fits=Fits(ledger, policy.filters, policy.scores),
+        pending=Pending(snapshot, policy.task_order),
+        total=snapshot.total,
+        refusal=queue_refusal(snapshot),
+    )
+    # 3. Decide, one action after the other.
+    for action in policy.actions:
+        action(session)
+    # 4. Say what was decided and why the rest waits.
+    binds = _rows(session, [p for p in session.placed if not p.later])
+    nominations = _rows(session, [p for p in session.placed if p.later])
+    return Plan(
+        bind_task=binds[0],
+        bind_node=binds[1],
+        nominate_task=nominations[0],
+        nominate_node=nominations[1],
+        waits=waits(session),
+        fair_share=share,
+        allocated=_allocated(ledger),
+        requested=books.request,
+    )
+
+
+def _rows(session: Session, placed: list[Placed]) -> tuple[Codes, Codes]:
+    """Pods and their nodes as rows of the snapshot; gangs in the order of their first pod here."""
+    if not placed:
+        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+    first: dict[int, int] = {}
+    for one in placed:
+        first.setdefault(one.gang, len(first))
+    placed = sorted(placed, key=lambda one: first[one.gang])
+    pods = np.array([one.pods for one in placed])
+    start = np.array([one.first for one in placed])
+    offset = np.arange(int(pods.sum())) - np.repeat(np.cumsum(pods) - pods, pods)
+    tasks = session.pending.order[np.repeat(start, pods) + offset]
+    nodes = session.ledger.origin[np.array([one.node for one in placed])]
+    return tasks.astype(np.int32), np.repeat(nodes, pods).astype(np.int32)
+
+
+def _allocated(ledger: Ledger) -> Floats:
+    """[3, Q] what queues hold after the plan."""
+    rows = [row.allocated for row in ledger.queues]
+    return np.array(rows, dtype=np.float64).reshape(-1, 3).T.copy()

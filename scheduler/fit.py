@@ -1,0 +1,196 @@
+"""THE primitive: how many copies of a class fit on each node, and which node is best.
+
+One `Fit` per class and cycle. It remembers how far it has read the ledger's list of changed nodes
+and recomputes those columns only; classes that look at other pods are recomputed whole when
+anything moved. Placement, explanation and capacity of a set of nodes all read the same arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .filters.resources import copies
+from .ledger import Ledger
+from .rules import ALL, At, Filter, Reads, Score
+from .snapshot import GPU, Bools, ClassRules, Floats, Ints
+
+_OUT = -np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies of a class per node of the ledger, [N]."""
+
+    now: Ints  # into idle room
+    later: Ints  # into idle room and what is being released; at least `now`
+    exact_sum: bool  # whether the copies of several nodes may be added up
+
+
+class Offer(NamedTuple):
+    """A node and the copies it takes in a row; `later` = only once releasing room is free."""
+
+    node: int
+    room: int
+    later: bool
+
+
+NO_OFFER = Offer(-1, 0, False)
+
+
+class Fit:
+    """One class against all nodes, kept up to date with the ledger."""
+
+    def __init__(
+        self, ledger: Ledger, klass: int, filters: tuple[Filter, ...], scores: tuple[Score, ...]
+    ) -> None:
+        self.ledger, self.klass = ledger, klass
+        self.rules: ClassRules = ledger.snapshot.classes.rules[klass]
+        self.request: Ints = ledger.snapshot.classes.request[:, klass]
+        self.asked = tuple(np.flatnonzero(self.request > 0).tolist())
+        self.asks_gpu = bool(self.request[GPU] > 0)
+        #: Whether pods elsewhere matter: then copies of nodes do not add up.
+        self.linked = not ledger.peers[klass].none
+        count = ledger.nodes.count
+        self.now: Ints = np.zeros(count, dtype=np.int64)
+        self.later: Ints = np.zeros(count, dtype=np.int64)
+        self._seen = -1
+        self._single = any(f.single(ledger, klass) for f in filters if f.single)
+        self.suits = self._facts(filters)
+        self._moving = tuple(f for f in filters if f.reads and self._concerns(f))
+        self._set_scores(scores)
+        self.value: Floats = np.full(count, _OUT)
+        """[N] the sum of all scores where a copy fits, -inf elsewhere."""
+        self._offer: Offer = NO_OFFER  # what is left of the last one
+        self._offer_end = -1  # length of the ledger's list of changes for which it holds
+
+    def _facts(self, filters: tuple[Filter, ...]) -> Bools:
+        """[N] nodes that no unchanging filter refuses."""
+        suits = np.ones(self.ledger.nodes.count, dtype=np.bool_)
+        for rule in filters:
+            if rule.reads is Reads.FACTS:
+                allowed = rule.allows(self.ledger, self.klass, ALL)
+                if allowed is not None:
+                    suits &= allowed
+        return suits
+
+    def _concerns(self, rule: Filter) -> bool:
+        return rule.allows(self.ledger, self.klass, ALL) is not None
+
+    def _set_scores(self, scores: tuple[Score, ...]) -> None:
+        """Splits scores into a fixed sum and those that move, and asks whether a run may stay put."""
+        self._fixed: Floats = np.zeros(self.ledger.nodes.count)
+        moving: list[Score] = []
+        for score in scores:
+            rated = score.rate(self, ALL)
+            if rated is None:
+                continue
+            if score.reads is Reads.FACTS:
+                self._fixed += score.weight * rated
+            else:
+                moving.append(score)
+        self._scores = tuple(moving)
+        self.packs = not self.linked and all(score.packs for score in moving)
+
+    def free(self, row: int, at: At) -> Ints:
+        """Idle and releasing amount of a resource on the nodes `at`."""
+        free = self.ledger.idle[row, at]
+        return free + self.ledger.releasing[row, at] if self.ledger.any_releasing else free
+
+    def refresh(self) -> None:
+        """Brings the arrays up to date with the ledger."""
+        changed = self.ledger.changed
+        end, seen = len(changed), self._seen
+        if seen == end:
+            return
+        self._seen = end
+        if seen < 0 or self.linked or (end - seen) * 4 > self.ledger.nodes.count + 64:
+            self._compute(ALL)
+        elif end - seen == 1:
+            self._compute(np.array(changed[seen:], dtype=np.int32))
+        else:
+            self._compute(np.array(sorted(set(changed[seen:])), dtype=np.int32))
+
+    def _compute(self, at: At) -> None:
+        ledger = self.ledger
+        idle = ledger.idle[:, at]
+        now = later = copies(idle, self.request, self.asked)
+        if ledger.any_releasing:
+            later = copies(idle + ledger.releasing[:, at], self.request, self.asked)
+            now = np.minimum(now, later)
+        allowed = self.suits[at]
+        for rule in self._moving:
+            held = rule.allows(ledger, self.klass, at)
+            if held is not None:
+                allowed = allowed & held
+        most = np.where(allowed, 1 if self._single else np.iinfo(np.int64).max, 0)
+        later = np.minimum(later, most)
+        self.now[at] = np.minimum(now, later)
+        self.later[at] = later
+        value = self._fixed[at].copy()
+        for score in self._scores:
+            rated = score.rate(self, at)
+            if rated is not None:
+                value += score.weight * rated
+        value[later <= 0] = _OUT
+        self.value[at] = value
+
+    def offer(self, nominated: int = -1, bonus: float = 0.0) -> Offer:
+        """The node that takes the next copies, and how many before another look is due.
+
+        Idle room comes before releasing room. Equals: the first node by name. `nominated` is a node
+        whose value counts `bonus` more. A class that packs keeps its node while copies fit there,
+        so a run of equal pods costs one look per node.
+        """
+        if self._offer_end == len(self.ledger.changed) and nominated < 0:
+            return self._offer
+        self.refresh()
+        if not self.value.shape[0]:
+            return NO_OFFER
+        node = int(self.value.argmax())
+        value = self.value[node]
+        if nominated >= 0 and self.value[nominated] + bonus >= value:
+            node, value = nominated, self.value[nominated]
+        if value == _OUT:
+            return NO_OFFER
+        now = int(self.now[node])
+        room = now or int(self.later[node])
+        self._offer_end = -1
+        return Offer(node, room if self.packs else 1, now == 0)
+
+    def took(self, offer: Offer, pods: int) -> None:
+        """Says that `pods` copies of the offer have just been booked."""
+        left = offer.room - pods
+        if self.packs and left > 0:
+            self._offer = Offer(offer.node, left, offer.later)
+            self._offer_end = len(self.ledger.changed)
+
+    def copies(self) -> Copies:
+        """How many copies fit on each node, as things stand."""
+        self.refresh()
+        return Copies(self.now, self.later, not self.linked)
+
+
+class Fits:
+    """The fits of a cycle, made when a class is first asked for."""
+
+    def __init__(
+        self, ledger: Ledger, filters: tuple[Filter, ...], scores: tuple[Score, ...]
+    ) -> None:
+        self.ledger, self.filters, self.scores = ledger, filters, scores
+        self._made: dict[int, Fit] = {}
+
+    def get(self, klass: int) -> Fit:
+        """The fit of a class; its arrays may be behind until `refresh`."""
+        fit = self._made.get(klass)
+        if fit is None:
+            fit = self._made[klass] = Fit(self.ledger, klass, self.filters, self.scores)
+        return fit
+
+    def of(self, klass: int) -> Fit:
+        """The fit of a class, up to date."""
+        fit = self.get(klass)
+        fit.refresh()
+        return fit

@@ -1,0 +1,201 @@
+"""What is free now, who holds what, and how to take it back.
+
+One mutable book per cycle: room on nodes, host ports, pods per domain, amounts per queue, pods per
+subgroup. Every change goes through three doors (`book`, `charge`, `fill`), each writes what it did
+to one log, and `roll_back` undoes the log to a mark: `trial` -> `keep` or `roll_back`, nested at
+will. Nodes are held in name order, so that the first of equals is the one a tie goes to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from .peers import PeerBook, PeerRules
+from .shares.books import QueueBooks
+from .shares.row import Amounts, QueueRow, queue_rows
+from .shares.tree import path
+from .snapshot import ALLOCATED, USED, Bools, Codes, Floats, Ints, Nodes, Snapshot, TaskState
+
+Mark: TypeAlias = int
+#: (klass, node, idle, releasing, pods): copies by which each book moved.
+_Booked: TypeAlias = "tuple[int, int, int, int, int]"
+#: (queue, allocated, non-preemptible): the values before.
+_Charged: TypeAlias = "tuple[QueueRow, Amounts, Amounts]"
+#: (leaf, pods, of them firm)
+_Filled: TypeAlias = "tuple[int, int, int, None]"
+
+
+class Ledger:
+    """The books of one cycle. Node indices are positions in name order: see `origin`."""
+
+    def __init__(self, snapshot: Snapshot, books: QueueBooks, share: Floats) -> None:
+        self.snapshot = snapshot
+        self.origin: Codes = np.argsort(snapshot.nodes.rank, kind="stable").astype(np.int32)
+        """[N] row of the snapshot's nodes for each node here."""
+        self.nodes: Nodes = _reordered(snapshot.nodes, self.origin)
+        self.position: Codes = _positions(self.origin)
+        """[N + 1] node here for each row of the snapshot's nodes; the last entry, for -1, is -1."""
+        self.node_of: Codes = self.position[snapshot.tasks.node]
+        """[T] node of each pod, here; -1 none."""
+        tasks = snapshot.tasks
+        self._open_room()
+        self._open_ports()
+        pending = tasks.klass[tasks.state == TaskState.PENDING]
+        wanted = np.bincount(pending, minlength=snapshot.classes.count) > 0
+        peers = PeerBook(snapshot, self.nodes, self.node_of, wanted)
+        self.peers: list[PeerRules] = peers.rules
+        self._moved = peers.moved
+        self.queues: list[QueueRow] = queue_rows(snapshot.queues, books, share)
+        self._paths: dict[int, tuple[int, ...]] = {}
+        self._open_gangs()
+        self._log: list[_Booked | _Charged | _Filled] = []
+        self.changed: list[int] = []
+        """Nodes whose books moved, in order, undone moves included: caches read on from where they were."""
+        self.state = 0
+        """Grows with each `keep` that kept something: equal numbers mean equal books."""
+
+    def _open_room(self) -> None:
+        """[R, N] what is idle, and what pods that are being deleted are about to free."""
+        state, request = self.snapshot.tasks.state, self.snapshot.classes.request
+        used = self._held(np.isin(state, [int(s) for s in USED]))
+        self.idle: Ints = np.ascontiguousarray(self.nodes.allocatable - used)
+        self.releasing: Ints = self._held(state == TaskState.RELEASING)
+        self.any_releasing = bool(self.releasing.any())
+        self._column: list[Ints] = [request[:, k].copy() for k in range(request.shape[1])]
+
+    def _held(self, rows: Bools) -> Ints:
+        """[R, N] requests of pods; a resource of which the node has none at all is not charged."""
+        rows = rows & (self.node_of >= 0)
+        node, klass = self.node_of[rows], self.snapshot.tasks.klass[rows]
+        held = np.zeros_like(self.nodes.allocatable)
+        for r, amount in enumerate(self.snapshot.classes.request):
+            np.add.at(held[r], node, amount[klass])
+        held[self.nodes.allocatable == 0] = 0
+        return held
+
+    def _open_ports(self) -> None:
+        """[ports, N] pods that hold each host port."""
+        rules = self.snapshot.classes.rules
+        self.ports: Ints = np.zeros(
+            (len(self.snapshot.port_conflicts), self.nodes.count), dtype=np.int64
+        )
+        if not self.ports.shape[0]:
+            return
+        there = np.isin(self.snapshot.tasks.state, [int(s) for s in USED]) & (self.node_of >= 0)
+        node, klass = self.node_of[there], self.snapshot.tasks.klass[there]
+        for k in np.flatnonzero(np.bincount(klass, minlength=len(rules))).tolist():
+            for port in rules[k].ports:
+                np.add.at(self.ports[port], node[klass == k], 1)
+
+    def _open_gangs(self) -> None:
+        """Pods per row of SubGroups: that hold a place, that hold it on free room, that wait."""
+        tasks, rows = self.snapshot.tasks, self.snapshot.subgroups.gang.shape[0]
+        ours = tasks.leaf >= 0
+        held = ours & np.isin(tasks.state, [int(s) for s in ALLOCATED])
+        waiting = ours & (tasks.state == TaskState.PENDING)
+        self.held: list[int] = np.bincount(tasks.leaf[held], minlength=rows).tolist()
+        self.firm: list[int] = list(self.held)
+        self.waiting: list[int] = np.bincount(tasks.leaf[waiting], minlength=rows).tolist()
+
+    def path(self, queue: int) -> tuple[int, ...]:
+        """The queue and its ancestors, leaf first."""
+        found = self._paths.get(queue)
+        if found is None:
+            found = self._paths[queue] = path(self.snapshot.queues.parent, queue)
+        return found
+
+    def colliding_ports(self, klass: int) -> list[int]:
+        """Port codes that a pod of the class cannot share a node with."""
+        conflicts = self.snapshot.port_conflicts
+        mine = self.snapshot.classes.rules[klass].ports
+        return sorted({code for port in mine for code in (port, *conflicts[port])})
+
+    def book(self, klass: int, node: int, idle: int, releasing: int, pods: int) -> None:
+        """Moves copies of a class on a node: taken from idle, from releasing room, pods added.
+
+        A placement is (n, 0, n), a nomination (0, n, n); (-n, n, 0) turns the first into the second.
+        """
+        self._book(klass, node, idle, releasing, pods)
+        self._log.append((klass, node, idle, releasing, pods))
+
+    def _book(self, klass: int, node: int, idle: int, releasing: int, pods: int) -> None:
+        request = self._column[klass]
+        if idle:
+            self.idle[:, node] -= request if idle == 1 else request * idle
+        if releasing:
+            self.releasing[:, node] -= request * releasing
+            self.any_releasing = True
+        if pods:
+            for counter in self._moved[klass]:
+                counter.add(klass, node, pods)
+            for port in self.snapshot.classes.rules[klass].ports:
+                self.ports[port, node] += pods
+        self.changed.append(node)
+
+    def charge(self, queue: int, amount: Amounts, firm: bool) -> None:
+        """Books an amount to a leaf queue and its ancestors; `firm` = of a non-preemptible gang."""
+        for row in self.path(queue):
+            queue_row = self.queues[row]
+            self._log.append((queue_row, queue_row.allocated, queue_row.non_preemptible))
+            queue_row.charge(amount, firm)
+
+    def fill(self, leaf: int, pods: int, firm: int) -> None:
+        """Moves pods of a leaf from waiting to held; `firm` of them sit on room that is free now."""
+        self._fill(leaf, pods, firm)
+        self._log.append((leaf, pods, firm, None))
+
+    def _fill(self, leaf: int, pods: int, firm: int) -> None:
+        self.held[leaf] += pods
+        self.waiting[leaf] -= pods
+        self.firm[leaf] += firm
+
+    def trial(self) -> Mark:
+        """Opens a trial: hand the mark to `roll_back`, or keep what follows."""
+        return len(self._log)
+
+    def keep(self) -> None:
+        """Makes all that is in the log final."""
+        if self._log:
+            self.state += 1
+            self._log.clear()
+
+    def roll_back(self, mark: Mark) -> None:
+        """Undoes everything since the mark, exactly."""
+        log = self._log
+        while len(log) > mark:
+            entry = log.pop()
+            if len(entry) == 5:
+                klass, node, idle, releasing, pods = entry
+                self._book(klass, node, -idle, -releasing, -pods)
+            elif len(entry) == 3:
+                row, row.allocated, row.non_preemptible = entry
+            else:
+                leaf, pods, firm, _ = entry
+                self._fill(leaf, -pods, -firm)
+
+
+def _positions(origin: Codes) -> Codes:
+    here = np.full(origin.shape[0] + 1, -1, dtype=np.int32)
+    here[origin] = np.arange(origin.shape[0], dtype=np.int32)
+    return here
+
+
+def _reordered(nodes: Nodes, order: Codes) -> Nodes:
+    """The same nodes in another order."""
+    if bool((np.diff(order) == 1).all()):
+        return nodes
+    return replace(
+        nodes,
+        allocatable=nodes.allocatable[:, order],
+        rank=nodes.rank[order],
+        ready=nodes.ready[order],
+        cordoned=nodes.cordoned[order],
+        label_value=nodes.label_value[:, order],
+        label_number=nodes.label_number[:, order],
+        taints=nodes.taints[:, order],
+        soft_taints=nodes.soft_taints[:, order],
+        domain=nodes.domain[:, order],
+    )

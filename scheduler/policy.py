@@ -1,0 +1,112 @@
+"""What the scheduler believes in, as tuples of plain functions.
+
+Adding a rule is a file and a line here. Another policy is another `Policy`, handed to `decide`:
+`dataclasses.replace(DEFAULT, scores=(*DEFAULT.scores, Score(mine, 50.0)))`.
+
+Weights follow KAI 0.17: nominated node 10,000,000; one point of pod affinity 1,000,000; room now
+1,000; a CPU node for a CPU pod 10; packing up to 9. In between stand preferences that KAI lacks,
+see scores/preferences.py. Ties go to the first node by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from .actions.allocate import allocate
+from .filters.blocked import unblocked
+from .filters.labels import selected
+from .filters.pod_affinity import apart, avoids_itself, near
+from .filters.ports import holds_port, ports_free
+from .filters.readiness import ready, uncordoned
+from .filters.taints import tolerated
+from .filters.topology_spread import spread
+from .orders.job_order import JobKey, job_key
+from .orders.task_order import task_order
+from .reason import Reason
+from .rules import Filter, Reads, Score
+from .scores.availability import fits_now
+from .scores.packing import cpu_binpack, cpu_spread, gpu_binpack, gpu_spread
+from .scores.pod_affinity import liked_company
+from .scores.preferences import (
+    NODE_AFFINITY_WEIGHT,
+    SOFT_SPREAD_WEIGHT,
+    SOFT_TAINTS_WEIGHT,
+    no_soft_taints,
+    preferred_nodes,
+    soft_spread,
+)
+from .scores.resource_type import cpu_node_for_cpu_pod
+from .session import Session
+from .shares.fair_share import fair_share
+from .snapshot import Codes, Floats, Queues, Tasks
+
+
+class Placement(Enum):
+    """How pods are laid out over nodes that suit equally."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All that can be believed differently. Resources are not here: no policy overcommits a node."""
+
+    filters: tuple[Filter, ...]
+    """In the order in which a refusal is explained; room for the request comes after all of them."""
+    scores: tuple[Score, ...]
+    actions: tuple[Callable[[Session], None], ...] = (allocate,)
+    job_order: Callable[[int, int, float, int], JobKey] = job_key
+    task_order: Callable[[Tasks, Codes], Codes] = task_order
+    share: Callable[[Queues, Floats, Floats, float], Floats] = fair_share
+    k_value: float = 1.0  # how strongly past usage moves over-quota shares
+    nominated_weight: float = 10_000_000.0  # the node named by a pod's nominatedNodeName
+
+
+FILTERS = (
+    Filter(unblocked, Reason.MISCONFIGURED),
+    Filter(ready, Reason.NODE_NOT_READY),
+    Filter(uncordoned, Reason.NODE_CORDONED),
+    Filter(selected, Reason.NODE_SELECTOR_MISMATCH),
+    Filter(tolerated, Reason.UNTOLERATED_TAINT),
+    Filter(ports_free, Reason.HOST_PORT_IN_USE, Reads.ROOM, single=holds_port),
+    Filter(near, Reason.POD_AFFINITY_UNSATISFIED, Reads.PEERS),
+    Filter(apart, Reason.POD_ANTI_AFFINITY_CONFLICT, Reads.PEERS, single=avoids_itself),
+    Filter(spread, Reason.TOPOLOGY_SPREAD_UNSATISFIED, Reads.PEERS),
+)
+
+
+def scores(gpu: Placement | None, cpu: Placement | None) -> tuple[Score, ...]:
+    """The default scores with a layout for pods with GPUs and one for the others; None = neither."""
+    by_gpu = {Placement.BINPACK: gpu_binpack, Placement.SPREAD: gpu_spread}
+    by_cpu = {Placement.BINPACK: cpu_binpack, Placement.SPREAD: cpu_spread}
+    layout: list[Score] = []
+    if gpu is not None:
+        packs = gpu is Placement.BINPACK
+        layout.append(Score(by_gpu[gpu], 9.0 if packs else 1.0, Reads.ROOM, packs))
+    if cpu is not None:
+        packs = cpu is Placement.BINPACK
+        layout.append(Score(by_cpu[cpu], 9.0 if packs else 1.0, Reads.ROOM, packs))
+    return (
+        Score(liked_company, 1_000_000.0, Reads.PEERS),
+        Score(fits_now, 1_000.0, Reads.ROOM, packs=True),
+        Score(preferred_nodes, NODE_AFFINITY_WEIGHT),
+        Score(no_soft_taints, SOFT_TAINTS_WEIGHT),
+        Score(soft_spread, SOFT_SPREAD_WEIGHT, Reads.PEERS),
+        Score(cpu_node_for_cpu_pod, 10.0),
+        *layout,
+    )
+
+
+def policy(
+    gpu: Placement | None = Placement.BINPACK,
+    cpu: Placement | None = Placement.BINPACK,
+    k_value: float = 1.0,
+) -> Policy:
+    """The default policy with its knobs."""
+    return Policy(filters=FILTERS, scores=scores(gpu, cpu), k_value=k_value)
+
+
+DEFAULT = policy()
