@@ -1,4 +1,4 @@
-"""Stand-in for KubeRay's RayJob controller: cluster, submission in four modes, retries, clean-up."""
+"""Stand-in for KubeRay's RayJob controller: cluster, four submission modes, retries, clean-up."""
 
 from __future__ import annotations
 
@@ -109,14 +109,12 @@ class RayJobOperator:
 
     def _new(self, job: Object, status: Object) -> float | None:
         spec, meta = job["spec"], job["metadata"]
-        attempt = (status.get("failed") or 0, status.get("generation", 0), meta["uid"])
+        # A retry counts a failure and a resume changes the spec: each attempt has names of its own.
+        attempt = (meta["uid"], status.get("failed") or 0, meta.get("generation", 1))
         if spec.get("submissionMode") != "InteractiveMode" and not status.get("jobId"):
             status["jobId"] = spec.get("jobId") or f"{meta['name']}-{suffix('job', *attempt)}"
         selected = (spec.get("clusterSelector") or {}).get(SELECTOR)
-        resumed = status.pop("resumed", 0)
-        status["rayClusterName"] = selected or (
-            f"{meta['name']}-{suffix('cluster', *attempt, resumed)}"
-        )
+        status["rayClusterName"] = selected or f"{meta['name']}-{suffix('cluster', *attempt)}"
         status["jobDeploymentStatus"] = "Initializing"
         status["startTime"] = self._world.stamp()
         if spec.get("suspend"):
@@ -300,8 +298,6 @@ class RayJobOperator:
     def _suspended(self, job: Object, status: Object) -> float | None:
         if not job["spec"].get("suspend"):
             status.pop("jobDeploymentStatus")
-            # Gives the next cluster a name of its own.
-            status["resumed"] = self._world.now()
         return None
 
     # ------------------------------------------------------------------ after the end
