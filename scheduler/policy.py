@@ -23,6 +23,7 @@ from .filters.readiness import ready, uncordoned
 from .filters.taints import tolerated
 from .filters.topology_spread import spread
 from .orders.job_order import JobKey, job_key
+from .orders.queue_order import Standing, standing
 from .orders.task_order import task_order
 from .reason import Reason
 from .rules import Filter, Reads, Score
@@ -40,6 +41,7 @@ from .scores.preferences import (
 from .scores.resource_type import cpu_node_for_cpu_pod
 from .session import Session
 from .shares.fair_share import fair_share
+from .shares.row import Amounts, QueueRow
 from .snapshot import Codes, Floats, Queues, Tasks
 
 
@@ -58,6 +60,7 @@ class Policy:
     """In the order in which a refusal is explained; room for the request comes after all of them."""
     scores: tuple[Score, ...]
     actions: tuple[Callable[[Session], None], ...] = (allocate,)
+    queue_order: Callable[[QueueRow, Amounts, Amounts], Standing] = standing
     job_order: Callable[[int, int, float, int], JobKey] = job_key
     task_order: Callable[[Tasks, Codes], Codes] = task_order
     share: Callable[[Queues, Floats, Floats, float], Floats] = fair_share

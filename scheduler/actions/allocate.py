@@ -41,7 +41,8 @@ class Allocate:
     def run(self) -> None:
         session, ledger, attempts = self.session, self.ledger, self.attempts
         a, b, c = session.total.tolist()
-        order = JobIteration(ledger.queues, (a, b, c), self._jobs(), attempts.need)
+        standing = session.policy.queue_order
+        order = JobIteration(ledger.queues, (a, b, c), self._jobs(), attempts.need, standing)
         while (gang := order.pop()) >= 0:
             attempt = attempts.next(gang)
             if not attempt.runs:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ..shares.row import NOTHING, Amounts, QueueRow
 from .job_order import JobKey
-from .queue_order import Standing, compare_standing, standing
+from .queue_order import Standing, compare_standing
 
 #: (key, gang) in the heap of a leaf.
 Job = tuple[JobKey, int]
@@ -45,9 +45,13 @@ class JobIteration:
         total: Amounts,
         jobs: dict[int, list[Job]],
         need: Callable[[int], Amounts],
+        standing: Callable[[QueueRow, Amounts, Amounts], Standing],
     ) -> None:
-        """`jobs` per leaf queue, each list sorted; `need(gang)` is what its next attempt takes."""
-        self._total, self._need = total, need
+        """`jobs` per leaf queue, each list sorted; `need(gang)` is what its next attempt takes.
+
+        `standing(row, need, total)` gives the value by which sibling queues are ordered.
+        """
+        self._total, self._need, self._standing = total, need, standing
         self._tops: list[_Place] = []
         self._leaf: _Place | None = None  # the leaf that was popped from last, not sifted yet
         self._build(rows, jobs)
@@ -105,4 +109,4 @@ class JobIteration:
         while best.children:
             best = best.children[0]
         need = self._need(best.jobs[0][1]) if best.jobs else NOTHING
-        place.standing = standing(place.row, need, self._total)
+        place.standing = self._standing(place.row, need, self._total)
