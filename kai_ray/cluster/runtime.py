@@ -54,6 +54,11 @@ class Informer:
         self._watch: Watch | None = None
         self._version = ""
 
+    @property
+    def connected(self) -> bool:
+        """Whether a watch is open: without one the cache only grows old."""
+        return self._watch is not None
+
     def get(self, name: str, namespace: str = "") -> Object | None:
         return self._objects.get(Key(namespace, name))
 

@@ -95,9 +95,12 @@ class Assembly:
             snapshot, fixed.names, fixed.problems, fixed.orphans, fixed.shapes, fixed.held
         )
 
-    def next_stuck_s(self) -> float:
+    def next_stuck_s(self, now_s: float) -> float:
         """When the next releasing pod becomes stuck; inf = never."""
-        return float(self._tasks.stuck_s.min(initial=np.inf)) if self._tasks else np.inf
+        if self._tasks is None:
+            return np.inf
+        stuck = self._tasks.stuck_s
+        return float(stuck[stuck >= now_s].min(initial=np.inf))
 
     def _build(self) -> Encoded:
         e = self._encoder

@@ -99,6 +99,10 @@ class Encoder:
         """The arrays as of now. Parts that nothing touched since the last call are the same."""
         return self._assembly.take(now_s)
 
+    def next_stuck_s(self, now_s: float) -> float:
+        """When the next releasing pod becomes stuck; inf = never."""
+        return self._assembly.next_stuck_s(now_s)
+
     def assume(self, pod: Key, uid: str, node: str) -> None:
         """Counts a pod as placed from now on, until its object says so or `forget` is called."""
         self.pods.assume(pod, uid, node)

@@ -72,6 +72,8 @@ class PodTable:
         if key not in self.objects:
             self._by_namespace.setdefault(key.namespace, set()).add(key)
         self.objects[key] = pod
+        if key in self._assumed and (pod.get("spec") or {}).get("nodeName"):
+            del self._assumed[key]
         try:
             self._encode(key, pod)
         except Malformed as error:

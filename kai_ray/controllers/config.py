@@ -1,0 +1,30 @@
+"""What the controllers have to be told about the installation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kai_ray.api import labels
+from kai_ray.encode import EncodeConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ControlConfig:
+    """Defaults suit a real cluster; the embedded one takes a shorter `period_s`."""
+
+    encode: EncodeConfig = field(default_factory=EncodeConfig)
+    """Scheduler names, node pool, thresholds of what is read."""
+    queue_label: str = labels.QUEUE
+    period_s: float = 1.0
+    """Least time between two cycles; changes in between are decided together."""
+    bind_requests: Literal["never", "always"] = "never"
+    """Whether every bind goes through a BindRequest object, for KAI's tools."""
+    bind_tries: int = 3
+    """Tries of one bind while its place is kept; then the place is given back."""
+    staleness_grace_s: float = 60.0
+    """How long a started gang may run below its minimum; negative = for ever."""
+    repeat_s: float = 5.0
+    """Least time between two texts of one condition while its reason stays the same."""
+    status_batch: int = 256
+    """Status writes sent side by side before other work gets its turn."""

@@ -1,0 +1,54 @@
+"""The record of one cycle: what was seen and what was decided."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from kai_ray.cluster.port import Key
+from kai_ray.encode import Encoded
+from kai_ray.scheduler import Plan
+from kai_ray.scheduler.gang_state import satisfied
+from kai_ray.scheduler.snapshot import ALLOCATED, Bools, Snapshot, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    number: int
+    encoded: Encoded
+    plan: Plan
+
+
+def unfinished(snapshot: Snapshot) -> Bools:
+    """[G] gangs that hold some pods but not their minimum: cut short while they were being bound.
+
+    Gangs that only wait for pods that do not exist yet are not meant.
+    """
+    tasks, gangs = snapshot.tasks, snapshot.gangs
+    ours = tasks.gang >= 0
+    holds = np.zeros(gangs.count, dtype=np.bool_)
+    holds[tasks.gang[ours & np.isin(tasks.state, [int(s) for s in ALLOCATED])]] = True
+    waits = np.zeros(gangs.count, dtype=np.bool_)
+    waits[tasks.gang[ours & (tasks.state == TaskState.PENDING)]] = True
+    some = holds & waits
+    if some.any():
+        some &= ~satisfied(snapshot.subgroups, gangs.root, tasks)
+    return some
+
+
+def only(snapshot: Snapshot, gangs: Bools) -> Snapshot:
+    """The same picture, in which nothing but `gangs` [G] may start."""
+    tasks = snapshot.tasks
+    state = tasks.state.copy()
+    others = (tasks.gang >= 0) & (state == TaskState.PENDING)
+    others &= ~gangs[tasks.gang]
+    state[others] = TaskState.GATED
+    return dataclasses.replace(snapshot, tasks=dataclasses.replace(tasks, state=state))
+
+
+def members(encoded: Encoded, gang: int) -> list[Key]:
+    """The pods of a gang that hold or want a place, by name."""
+    rows = np.flatnonzero(encoded.snapshot.tasks.gang == gang)
+    return [encoded.names.pod(int(row)) for row in rows]

@@ -1,0 +1,167 @@
+"""Events on objects, one per change, counted when the same thing happens again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from kai_ray.api import labels as names
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.port import AlreadyExists, ApiError, Key, NotFound, Object, Resource, Write
+from kai_ray.cluster.runtime import Runtime
+
+_KEPT = 20_000
+_BATCH = 256
+_LONGEST = 1024
+
+
+@dataclass(slots=True)
+class _Event:
+    """What is to be said, or has been said, of one object for one reason."""
+
+    regarding: Object
+    type: str
+    reason: str
+    message: str
+    first_s: float
+    last_s: float
+    count: int = 1
+    known: bool = False  # the API server has it
+    sent: int = 0  # the count it has
+
+
+class Events:
+    """Controller with the one key "flush": events are collected and sent side by side.
+
+    An event is no record: one that cannot be written is dropped, never in the way of work.
+    """
+
+    name = "events"
+
+    def __init__(self) -> None:
+        self._events: OrderedDict[Key, _Event] = OrderedDict()
+        self._due: dict[Key, None] = {}
+        self._runtime: Runtime | None = None
+
+    def setup(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def warn(self, resource: Resource, key: Key, uid: str, reason: str, message: str) -> None:
+        self.say(resource, key, uid, reason, message, warning=True)
+
+    def say(
+        self,
+        resource: Resource,
+        key: Key,
+        uid: str,
+        reason: str,
+        message: str,
+        *,
+        warning: bool = False,
+    ) -> None:
+        """Notes that something happened to an object; said again, it is counted."""
+        if self._runtime is None:
+            return
+        now = self._runtime.clock.now()
+        # Cluster-scoped objects have their events in the namespace "default", as in Kubernetes.
+        slot = Key(key.namespace or "default", _name(resource, key, uid, reason))
+        found = self._events.get(slot)
+        if found is None:
+            found = _Event(
+                regarding={
+                    "apiVersion": resource.api_version,
+                    "kind": resource.kind,
+                    "name": key.name,
+                    **({"namespace": key.namespace} if key.namespace else {}),
+                    **({"uid": uid} if uid else {}),
+                },
+                type="Warning" if warning else "Normal",
+                reason=reason,
+                message=message[:_LONGEST],
+                first_s=now,
+                last_s=now,
+            )
+            self._events[slot] = found
+            if len(self._events) > _KEPT:
+                gone, _ = self._events.popitem(last=False)
+                self._due.pop(gone, None)
+        else:
+            found.count += 1
+            found.last_s = now
+            found.message = message[:_LONGEST]
+        self._due[slot] = None
+        self._runtime.enqueue(self.name, "flush")
+
+    def reconcile(self, key: str) -> float | None:
+        assert self._runtime is not None
+        slots = list(self._due)[:_BATCH]
+        for slot in slots:
+            del self._due[slot]
+        self._send([s for s in slots if s in self._events])
+        return 0.0 if self._due else None
+
+    def _send(self, slots: list[Key]) -> None:
+        assert self._runtime is not None
+        port = self._runtime.port
+        writes = []
+        for slot in slots:
+            event = self._events[slot]
+            if event.known:
+                patch = self._later(event)
+                writes.append(Write(port.patch, (kinds.EVENT, slot.name, patch, slot.namespace)))
+            else:
+                writes.append(Write(port.create, (kinds.EVENT, self._object(slot, event))))
+        for slot, outcome in zip(slots, port.batch(writes), strict=True):
+            event = self._events.get(slot)
+            if event is None:
+                continue
+            if isinstance(outcome, AlreadyExists):
+                event.known = True
+                self._continue(slot, event)
+            elif isinstance(outcome, NotFound):
+                del self._events[slot]
+            elif not isinstance(outcome, ApiError):
+                event.known = True
+
+    def _continue(self, slot: Key, event: _Event) -> None:
+        """One from before a restart is there: go on counting."""
+        assert self._runtime is not None
+        try:
+            found = self._runtime.port.get(kinds.EVENT, slot.name, slot.namespace)
+            event.count += int(found.get("count") or 1)
+            self._runtime.port.patch(kinds.EVENT, slot.name, self._later(event), slot.namespace)
+        except ApiError:
+            return
+
+    def _later(self, event: _Event) -> Object:
+        return {
+            "count": event.count,
+            "message": event.message,
+            "lastTimestamp": rfc3339(event.last_s),
+        }
+
+    def _object(self, slot: Key, event: _Event) -> Object:
+        made: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": slot.name, "namespace": slot.namespace},
+            "involvedObject": event.regarding,
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message,
+            "source": {"component": names.SCHEDULER_NAME},
+            "firstTimestamp": rfc3339(event.first_s),
+            "lastTimestamp": rfc3339(event.last_s),
+            "count": event.count,
+            "reportingComponent": names.SCHEDULER_NAME,
+            "reportingInstance": names.SCHEDULER_NAME,
+        }
+        return made
+
+
+def _name(resource: Resource, key: Key, uid: str, reason: str) -> str:
+    text = "|".join((resource.kind, key.namespace, key.name, uid, reason))
+    return f"{key.name[:180]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
