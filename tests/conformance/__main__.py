@@ -1,4 +1,4 @@
-"""`python -m tests.conformance FOLDER [--only TEXT] [--json FILE]`: how the core does on recorded cases.
+"""`python -m tests.conformance FOLDER [--only TEXT] [--json FILE]`: the core on recorded cases.
 
 A line per file, the failing cases with their differences, and the sums. Exit 1 if a case failed,
 2 if the folder cannot be read.

@@ -122,7 +122,7 @@ def _node_problems(case: Case, state: State) -> Iterator[str]:
 
 
 def _gpus(case: Case, node: dict[str, Any], state: State) -> tuple[float, float]:
-    """Idle and releasing whole GPUs of a node. A pod that waits there has taken its releasing ones."""
+    """Idle and releasing whole GPUs of a node. A pod that waits there took releasing ones."""
     idle, releasing = float(node["allocatable"]["gpus"]), 0.0
     for job in case["cluster"]["jobs"]:
         for task in job["tasks"]:

@@ -1,0 +1,101 @@
+"""A recorded configuration as a policy: the plugins it lists act, the others do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kai_ray.scheduler.actions.allocate import allocate
+from kai_ray.scheduler.cycle import decide as decide_snapshot
+from kai_ray.scheduler.orders.job_order import JobKey
+from kai_ray.scheduler.orders.queue_order import Standing
+from kai_ray.scheduler.plan import Plan
+from kai_ray.scheduler.policy import Placement, Policy, policy
+from kai_ray.scheduler.scores.availability import fits_now
+from kai_ray.scheduler.scores.pod_affinity import liked_company
+from kai_ray.scheduler.scores.resource_type import cpu_node_for_cpu_pod
+from kai_ray.scheduler.shares.row import Amounts, QueueRow
+from kai_ray.scheduler.snapshot import Codes, Snapshot, Tasks
+from tests.conformance.rounds import Decide
+from tests.conformance.scenario import World
+from tests.conformance.verdict import Case
+
+#: Scores that belong to a plugin of their own; the layout belongs to `nodeplacement`.
+_SCORE_PLUGIN = {
+    fits_now: "nodeavailability",
+    liked_company: "podaffinity",
+    cpu_node_for_cpu_pod: "resourcetype",
+}
+#: Our names for recorded actions. Actions that evict come later.
+_ACTIONS = {"allocate": allocate}
+
+
+def decide(case: Case) -> Decide:
+    """How the recorded configuration decides on a world."""
+    chosen = recorded_policy(case["config"], case["run"]["actions"])
+    fair = "proportion" in _plugins(case["config"])
+
+    def run(world: World) -> Plan:
+        return decide_snapshot(world.snapshot if fair else _unbounded(world.snapshot), chosen)
+
+    return run
+
+
+def recorded_policy(config: dict[str, Any], actions: list[str]) -> Policy:
+    """The policy of a recorded configuration."""
+    plugins = _plugins(config)
+    place = config["node_placement"] or {}
+    chosen = policy(
+        gpu=Placement(place["gpu"]) if "gpu" in place else None,
+        cpu=Placement(place["cpu"]) if "cpu" in place else None,
+        k_value=config["fair_share_k_value"],
+    )
+    chosen = replace(
+        chosen,
+        scores=tuple(s for s in chosen.scores if _SCORE_PLUGIN.get(s.rate, "") in {"", *plugins}),
+        actions=tuple(_ACTIONS[name] for name in actions if name in _ACTIONS),
+    )
+    if not config["predicates_plugin_active"]:
+        chosen = replace(chosen, filters=())
+    if "proportion" not in plugins:
+        chosen = replace(chosen, queue_order=_by_age)
+    if "priority" not in plugins or "elastic" not in plugins:
+        chosen = replace(chosen, job_order=_job_order(plugins))
+    if "taskorder" not in plugins:
+        chosen = replace(chosen, task_order=_task_order)
+    return chosen
+
+
+def _plugins(config: dict[str, Any]) -> set[str]:
+    return {plugin["name"] for plugin in config["plugins"]}
+
+
+def _unbounded(snapshot: Snapshot) -> Snapshot:
+    """Without `proportion` nobody reads quotas and limits."""
+    queues = snapshot.queues
+    free = np.full_like(queues.quota, -1.0)
+    return replace(snapshot, queues=replace(queues, quota=free, limit=free))
+
+
+def _by_age(row: QueueRow, need: Amounts, total: Amounts) -> Standing:
+    """All queues stand alike: creation, then the name decides."""
+    return (False, False, 0, False, 0.0, 0.0)
+
+
+def _job_order(plugins: set[str]) -> Any:
+    def key(priority: int, elastic: int, created_s: float, rank: int) -> JobKey:
+        return (
+            -priority if "priority" in plugins else 0,
+            elastic if "elastic" in plugins else 0,
+            created_s,
+            rank,
+        )
+
+    return key
+
+
+def _task_order(tasks: Tasks, rows: Codes) -> Codes:
+    """By age, then the name."""
+    return rows[np.lexsort((tasks.rank[rows], tasks.created_s[rows], tasks.leaf[rows]))]
