@@ -102,8 +102,8 @@ class ClusterConfig(_Struct):
     seed: int = 0
     kubelet: Kubelet = Kubelet()
     #: Namespaces whose unlabelled pods are ours (label kai.scheduler/managed=true).
-    managed_namespaces: list[str] = ["default"]
-    scheduler_names: list[str] = [L.SCHEDULER_NAME]
+    managed_namespaces: tuple[str, ...] = ("default",)
+    scheduler_names: tuple[str, ...] = (L.SCHEDULER_NAME,)
     #: "kai-scheduler": the Ray operator stamps scheduler name and queue, as its flag of that name.
     ray_batch_scheduler: Literal["", "kai-scheduler"] = ""
 
@@ -206,7 +206,7 @@ def _check_pool(pool: NodePool, where: str) -> None:
     quantities |= {f"resources[{k}]": v for k, v in pool.resources.items()}
     for field, value in quantities.items():
         try:
-            if quantity.milli(value) < 0:
+            if (quantity.milli if field == "cpu" else quantity.whole)(value) < 0:
                 raise ValueError(f"{value!r} is negative: use 0 or more")
         except ValueError as error:
             raise ClusterFileError(f"{where}.{field}: {error}") from None

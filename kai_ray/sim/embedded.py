@@ -1,0 +1,137 @@
+"""A whole cluster in one process: API server, nodes, operators, podgrouper, scheduler, binder."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kai_ray.api import labels as L
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.clock import Clock, SystemClock, VirtualClock
+from kai_ray.cluster.memory import MemoryStore, install_defaults
+from kai_ray.cluster.port import AlreadyExists, Object, Port
+from kai_ray.cluster.runtime import Controller, Runtime
+
+from . import operators
+from .cluster_file import ClusterConfig
+from .kubelet import Kubelet
+from .node_health import NodeHealth
+
+STATE_FILE = "state.sqlite"
+
+
+class EmbeddedCluster:
+    """Composes the parts on one loop. Works in real time (`start`) and in virtual time (`run_until`).
+
+    `state_dir` keeps all objects in a file that survives a kill. `scheduling` False leaves out the
+    podgrouper, the scheduler and the binder: the API server with nodes and operators only.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        clock: Clock | None = None,
+        state_dir: str | Path | None = None,
+        *,
+        scheduling: bool = True,
+        extra: Sequence[Controller] = (),
+    ) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        path = None
+        if state_dir is not None:
+            Path(state_dir).mkdir(parents=True, exist_ok=True)
+            path = Path(state_dir) / STATE_FILE
+        seed = config.seed if isinstance(self.clock, VirtualClock) else None
+        self.store = MemoryStore(self.clock, _admission(config), path, seed=seed)
+        self.runtime = Runtime(self.store, self.clock)
+        self._thread: threading.Thread | None = None
+        self._server: Any = None
+        install_defaults(self.store)
+        self._install()
+        self.kubelet = Kubelet(config)
+        self.controllers: list[Controller] = [
+            NodeHealth(config),
+            self.kubelet,
+            *operators.build(config),
+            *(_scheduling(config) if scheduling else ()),
+            *extra,
+        ]
+        for controller in self.controllers:
+            self.runtime.add(controller)
+
+    @property
+    def client(self) -> Port:
+        """The world as a user of this process sees it."""
+        return self.store
+
+    def _install(self) -> None:
+        for name in self.config.managed_namespaces:
+            self._add(R.NAMESPACE, {"metadata": {"name": name, "labels": _managed()}})
+        for node in self.config.nodes():
+            self._add(R.NODE, node)
+
+    def _add(self, resource, obj: Object) -> None:
+        try:
+            self.store.create(resource, obj)
+        except AlreadyExists:
+            return
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Runs the loop in a thread of its own (real time only)."""
+        if isinstance(self.clock, VirtualClock):
+            raise ValueError("a virtual clock has nothing to wait for: use run_until")
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self.runtime.run_forever, name="kai", daemon=True
+            )
+            self._thread.start()
+
+    def run_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Runs (or, once started, waits) until `done()`; False after `timeout_s` of its clock."""
+        if self._thread is None:
+            return self.runtime.run_until(done, timeout_s)
+        end = self.clock.now() + timeout_s
+        while not done():
+            if self.clock.now() >= end:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def run_for(self, seconds: float) -> None:
+        self.run_until(lambda: False, seconds)
+
+    def stop(self) -> None:
+        """Ends the server and the loop, then closes the store. May be called twice."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        self.runtime.stop()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+            self._thread = None
+        self.runtime.close()
+        self.store.close()
+
+    def __enter__(self) -> EmbeddedCluster:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+
+def _managed() -> dict[str, str]:
+    return {L.MANAGED_NAMESPACE: "true"}
+
+
+def _admission(config: ClusterConfig) -> list[Any]:
+    return []
+
+
+def _scheduling(config: ClusterConfig) -> list[Controller]:
+    return []
