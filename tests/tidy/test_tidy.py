@@ -73,7 +73,9 @@ def test_no_file_is_longer_than_its_reader_is_patient() -> None:
 
 
 def test_no_module_is_called_utils_or_helpers() -> None:
-    vague = [relative(p) for p in python_files() if p.stem in ("utils", "util", "helpers", "common")]
+    vague = [
+        relative(p) for p in python_files() if p.stem in ("utils", "util", "helpers", "common")
+    ]
     assert not vague, f"name these after what they say: {vague}"
 
 
@@ -147,7 +149,13 @@ OWNERS = {
     "sqlite3": ("kai_ray/cluster/memory",),
     "rich": ("kai_ray/cli/",),
     "click": ("kai_ray/cli/",),
-    "numpy": ("scheduler/", "kai_ray/encode", "kai_ray/controllers/", "kai_ray/sim/", "benchmarks/"),
+    "numpy": (
+        "scheduler/",
+        "kai_ray/encode",
+        "kai_ray/controllers/",
+        "kai_ray/sim/",
+        "benchmarks/",
+    ),
 }
 
 
@@ -188,9 +196,9 @@ def test_every_link_in_the_documents_leads_somewhere() -> None:
                 continue
             file, _, anchor = target.partition("#")
             found = page if not file else (page.parent / file)
-            if not found.exists():
-                broken.append(f"{relative(page)} -> {target}")
-            elif anchor and found.suffix == ".md" and anchor not in _anchors(found):
+            if not found.exists() or (
+                anchor and found.suffix == ".md" and anchor not in _anchors(found)
+            ):
                 broken.append(f"{relative(page)} -> {target}")
     assert not broken
 

@@ -1,0 +1,53 @@
+"""Where the example manifests lie: inside an installed package, or beside it in a clone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import kai_ray
+from kai_ray.cli.failures import Failure
+
+
+def folder() -> Path:
+    """The folder `examples/`."""
+    package = Path(str(kai_ray.__file__)).resolve().parent
+    for place in (package / "examples", package.parent / "examples"):
+        if (place / "cluster.yaml").is_file():
+            return place
+    raise Failure("the examples are not installed", next="clone the repository and run `make demo`")
+
+
+#: What the demonstration takes from a folder of upstream samples, in order: a RayJob, a RayCluster,
+#: a RayService, PyTorchJobs, an MPIJob, a TrainJob with its runtime, and a Job.
+SAMPLES = (
+    "kuberay/ray-job.sample.yaml",
+    "kuberay/ray-cluster.sample.yaml",
+    "kuberay/ray-service.sample.yaml",
+    "training-operator/pytorch--mnist--v1--pytorch_job_mnist_nccl.yaml",
+    "training-operator/mpi--tensorflow-mnist-elastic.yaml",
+    "trainer/manifests--base--runtimes--torch_distributed.yaml",
+    "trainer/yaml--01-multi-node.yaml",
+    "kai/batch--batch-job.yaml",
+)
+
+
+def samples(named: str | None) -> list[Path]:
+    """Upstream samples: those of the folder that was named, else of the shared folder, if any.
+
+    A folder that holds none of `SAMPLES` gives all its manifests.
+    """
+    shared = os.environ.get("KAI_SHARED")
+    places = [Path(named)] if named else []
+    if not named:
+        places += [Path(shared) / "manifests"] if shared else []
+        places.append(folder().parent.parent / "shared" / "manifests")
+    for place in places:
+        found = [place / name for name in SAMPLES if (place / name).is_file()]
+        if found:
+            return found
+        if named and place.is_dir():
+            return [place]
+    if named:
+        raise Failure(f"{named}: no such folder", code=2)
+    return []

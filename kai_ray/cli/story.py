@@ -1,0 +1,115 @@
+"""What happened to each job while somebody watched: when it waited and why, started and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from kai_ray.cli import output
+from kai_ray.cli.output import Column
+from kai_ray.cli.views.jobs import ENDED, Job
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One job's story. Times are seconds since the beginning; None: it has not come to that."""
+
+    job: Job
+    upstream: bool
+    submitted_s: float
+    started_s: float | None = None
+    ended_s: float | None = None
+    waited_for: str = ""  # the last reason given before it started
+    message: str = ""
+    pods: int = 0  # at its largest: pods of an ended job may be gone
+    gpus: float = 0.0
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def gang(self) -> str:
+        return f"{self.pods} pods, {output.number(self.gpus)} GPUs"
+
+    @property
+    def wait_s(self) -> float | None:
+        return None if self.started_s is None else self.started_s - self.submitted_s
+
+    @property
+    def run_s(self) -> float | None:
+        if self.started_s is None or self.ended_s is None:
+            return None
+        return self.ended_s - self.started_s
+
+
+@dataclass
+class Story:
+    """Told look by look: `look` takes the jobs as they are and returns what is new, in words."""
+
+    upstream: frozenset[str] = frozenset()
+    chapters: dict[tuple[str, str], Chapter] = field(default_factory=dict)
+
+    def look(self, jobs: Sequence[Job], now_s: float) -> list[str]:
+        news: list[str] = []
+        for job in jobs:
+            key = (job.kind, job.name)
+            before = self.chapters.get(key)
+            after = self._next(before, job, now_s)
+            self.chapters[key] = after
+            line = _news(before, after)
+            if line:
+                news.append(f"{now_s:5.1f}s  {line}")
+        return news
+
+    def _next(self, before: Chapter | None, job: Job, now_s: float) -> Chapter:
+        if before is None:
+            before = Chapter(job, job.name in self.upstream, now_s)
+        chapter = replace(before, job=job)
+        if chapter.started_s is None:
+            if job.reason:
+                chapter = replace(chapter, waited_for=job.reason, message=job.message)
+            if job.status in ("Running", *ENDED):
+                chapter = replace(chapter, started_s=now_s)
+        if job.nodes and len(job.nodes) >= len(chapter.nodes):
+            chapter = replace(chapter, nodes=job.nodes)
+        chapter = replace(
+            chapter, pods=max(chapter.pods, job.wanted), gpus=max(chapter.gpus, job.gpus)
+        )
+        if chapter.ended_s is None and job.status in ENDED:
+            chapter = replace(chapter, ended_s=now_s)
+        return chapter
+
+    def waited(self) -> list[Chapter]:
+        """Those that had to wait for a reason and started afterwards."""
+        return [c for c in self.chapters.values() if c.waited_for and c.started_s is not None]
+
+
+def _news(before: Chapter | None, after: Chapter) -> str:
+    job = after.job
+    was = (before.job.status, before.job.reason) if before else ("", "")
+    if was == (job.status, job.reason):
+        return ""
+    who = f"{job.kind} {job.name}"
+    if job.status == "Waiting":
+        if not job.reason:
+            return f"{who} waits in queue {job.queue}" if before is None else ""
+        return f"{who} waits in queue {job.queue}: {job.reason}: {job.message}".rstrip(": ")
+    if job.status == "Running" and was[0] != "Running":
+        return f"{who} runs on {', '.join(job.nodes)} ({after.gang})"
+    if job.status in ENDED and was[0] not in ENDED:
+        return f"{who} {job.status.lower()}"
+    return ""
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}s"
+
+
+SUMMARY: tuple[Column[Chapter], ...] = (
+    Column("WORKLOAD", lambda c: f"{c.job.kind} {c.job.name}"),
+    Column("QUEUE", lambda c: c.job.queue),
+    Column("GANG", lambda c: c.gang),
+    Column("WAITED", lambda c: _seconds(c.wait_s)),
+    Column("FOR", lambda c: c.waited_for),
+    Column("RAN", lambda c: _seconds(c.run_s)),
+    Column("NODES", lambda c: ", ".join(c.nodes)),
+    Column("STATUS", lambda c: c.job.status),
+)
