@@ -1,0 +1,50 @@
+"""Puts the controllers together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kai_ray.cluster.runtime import Controller
+from kai_ray.controllers.binder import Binder
+from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.events import Events
+from kai_ray.controllers.scheduling import SchedulingLoop
+from kai_ray.encode import Encoder, MemberOf
+from kai_ray.scheduler import DEFAULT, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The parts by name, for who wants to look into them."""
+
+    encoder: Encoder
+    loop: SchedulingLoop
+    binder: Binder
+    events: Events
+
+    def controllers(self) -> list[Controller]:
+        return [self.events, self.binder, self.loop]
+
+
+def compose(
+    config: ControlConfig | None = None,
+    member_of: MemberOf | None = None,
+    policy: Policy = DEFAULT,
+) -> Control:
+    config = config or ControlConfig()
+    encoder = Encoder(config.encode, member_of)
+    events = Events()
+    binder = Binder(config, encoder, events)
+    return Control(encoder, SchedulingLoop(config, encoder, binder, policy), binder, events)
+
+
+def build(
+    config: ControlConfig | None = None,
+    member_of: MemberOf | None = None,
+    policy: Policy = DEFAULT,
+) -> list[Controller]:
+    """All controllers of this package, to be added to one runtime in this order.
+
+    `member_of` tells the gang of a pod that carries no annotation (the podgrouper's membership).
+    """
+    return compose(config, member_of, policy).controllers()
