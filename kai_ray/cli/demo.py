@@ -1,0 +1,195 @@
+"""`kai demo`: real workloads on a small embedded cluster, from submission to a summary.
+
+Seven kinds of workload ask for more GPUs than there are. Some gangs wait, each with its reason, and
+start when others end. Everything goes the ways that users' own work goes: the same manifests, the
+same API server, the same commands underneath.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from kai_ray.cli import examples, manifests, output, up
+from kai_ray.cli.connect import Choice, Connection
+from kai_ray.cli.failures import Failure
+from kai_ray.cli.story import SUMMARY, Story
+from kai_ray.cli.submit import Submitted, apply, runs_pods
+from kai_ray.cli.views import jobs as view
+from kai_ray.cli.views.jobs import ENDED, Job
+
+if TYPE_CHECKING:
+    from kai_ray.cluster.kube import KubePort
+
+LOOK_S = 0.25
+#: Kinds that run until they are deleted: the demonstration is over while these still run.
+SERVICES = ("RayCluster", "RayService", "Deployment", "StatefulSet")
+
+
+@click.command("demo")
+@click.option(
+    "--manifests",
+    "folder",
+    metavar="DIR",
+    help="Upstream samples to submit as well; the default is ../shared/manifests, if it is there.",
+)
+@click.option("--cluster", metavar="FILE", help="Another cluster than examples/cluster.yaml.")
+@click.option("--timeout", type=float, default=120.0, show_default=True, metavar="SECONDS")
+def demo(folder: str | None, cluster: str | None, timeout: float) -> None:
+    """Run workloads on 4 nodes of 8 simulated GPUs and show who waits, why and for how long.
+
+    Exit code 0 if every workload started, every job ended well and every service became ready.
+    """
+    own = examples.folder()
+    samples = examples.samples(folder)
+    config = up.configuration(None, cluster or str(own / "cluster.yaml"))
+    from kai_ray.sim.embedded import EmbeddedCluster
+
+    embedded = EmbeddedCluster(config)
+    try:
+        server = up.serve(embedded)
+        embedded.start()
+        pools = ", ".join(f"{p.count} nodes x {p.gpus} GPUs" for p in config.node_pools if p.gpus)
+        click.echo(f"A cluster in this process: {pools}, served at {server.url}")
+        with _connection(server) as connection:
+            _submit_all(connection, [own / "queues.yaml"])
+            story = _watch(connection, own, samples, timeout)
+    finally:
+        embedded.stop()
+    _tell(story)
+    _judge(story)
+
+
+@contextmanager
+def _connection(server: Any) -> Iterator[Connection]:
+    from kai_ray.cluster import kubeconfig
+    from kai_ray.cluster.kube import KubePort
+
+    config: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
+    written = server.kubeconfig(up.NAME)
+    for section, body in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
+        config[section] = {entry["name"]: entry[body] for entry in written[section]}
+    port: KubePort = KubePort(kubeconfig.resolve(config, up.NAME))
+    try:
+        yield Connection(port, "default", Choice("", "demo"))
+    finally:
+        port.close()
+
+
+def _submit_all(connection: Connection, files: Sequence[Path]) -> list[Submitted]:
+    """Applies every object; the workloads among them are returned."""
+    made: list[Submitted] = []
+    for document in manifests.read([str(f) for f in files]):
+        submitted = apply(connection, document.object)
+        if runs_pods(document.object):
+            made.append(submitted)
+    return made
+
+
+def _watch(connection: Connection, own: Path, samples: Sequence[Path], timeout_s: float) -> Story:
+    """Submits, then looks until everything that ends has ended and the rest is ready."""
+    begin = time.monotonic()
+    ours = _submit_all(connection, [own / "workloads"])
+    theirs = _submit_all(connection, samples)
+    wanted = {(s.resource.kind, s.name) for s in (*ours, *theirs)}
+    story = Story(frozenset(s.name for s in theirs))
+    counts = f"{len(ours)} workloads of examples/"
+    if theirs:
+        counts += f" and {len(theirs)} upstream samples, unchanged"
+    with _screen() as screen:
+        screen.say(f"Submitted {counts}\n")
+        while True:
+            now_s = time.monotonic() - begin
+            jobs = [j for j in view.read(connection.port, None) if (j.kind, j.name) in wanted]
+            screen.show(jobs, story.look(jobs, now_s), now_s)
+            seen = {(j.kind, j.name) for j in jobs}
+            if wanted <= seen and all(_settled(j) for j in jobs):
+                return story
+            if now_s > timeout_s:
+                screen.say(f"{now_s:5.1f}s  gave up waiting")
+                return story
+            time.sleep(LOOK_S)
+
+
+def _settled(job: Job) -> bool:
+    return job.status in ENDED or (job.kind in SERVICES and job.status == "Running")
+
+
+class Screen(Protocol):
+    """Where the demonstration is shown."""
+
+    def say(self, text: str) -> None: ...
+
+    def show(self, jobs: Sequence[Job], news: Sequence[str], now_s: float) -> None: ...
+
+
+class Lines:
+    """For pipes and logs: a line for everything that happens."""
+
+    def say(self, text: str) -> None:
+        click.echo(text)
+
+    def show(self, jobs: Sequence[Job], news: Sequence[str], now_s: float) -> None:
+        for line in news:
+            click.echo(line)
+
+
+class LiveTable:
+    """For terminals: a table that is redrawn, below the lines that scroll by."""
+
+    def __init__(self, live: Any) -> None:
+        self._live = live
+
+    def say(self, text: str) -> None:
+        self._live.console.print(text, markup=False, highlight=False)
+
+    def show(self, jobs: Sequence[Job], news: Sequence[str], now_s: float) -> None:
+        from rich.text import Text
+
+        for line in news:
+            self.say(line)
+        free = f"{now_s:4.0f}s\n"
+        rows = output.lines(view.COLUMNS, jobs, colour=output.use_colour())
+        self._live.update(Text.from_ansi("\n" + free + "\n".join(rows)))
+
+
+@contextmanager
+def _screen() -> Iterator[Screen]:
+    if not sys.stdout.isatty():
+        yield Lines()
+        return
+    from rich.live import Live
+
+    with Live(refresh_per_second=8, transient=True) as live:
+        yield LiveTable(live)
+
+
+def _tell(story: Story) -> None:
+    """The summary: a line a workload, then who waited for what."""
+    chapters = sorted(story.chapters.values(), key=lambda c: (c.upstream, c.started_s or 0.0))
+    click.echo("\nSummary")
+    for line in output.lines(SUMMARY, chapters, colour=output.use_colour()):
+        click.echo(f"  {line}")
+    for chapter in story.waited():
+        click.echo(
+            f"\n{chapter.job.kind} {chapter.job.name} waited {chapter.wait_s:.1f} s for a gang of "
+            f"{chapter.gang}:\n  {chapter.message or chapter.waited_for}"
+        )
+
+
+def _judge(story: Story) -> None:
+    bad = [c for c in story.chapters.values() if not _settled(c.job) or c.job.status == "Failed"]
+    if bad:
+        names = ", ".join(f"{c.job.kind} {c.job.name} ({c.job.status})" for c in bad)
+        raise Failure(f"not every workload came to its end: {names}")
+    if not story.waited():
+        raise Failure("no gang had to wait: the cluster is larger than this demonstration expects")
+    ended = sum(c.job.status in ENDED for c in story.chapters.values())
+    ready = len(story.chapters) - ended
+    click.echo(f"\n{ended} jobs ended, {ready} services are ready. Next: kai up")

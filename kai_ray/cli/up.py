@@ -1,0 +1,154 @@
+"""`kai up`: a cluster in one process, until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kai_ray.cli import connect
+from kai_ray.cli.failures import CONFLICT, USAGE, Failure
+
+if TYPE_CHECKING:
+    from kai_ray.sim.cluster_file import ClusterConfig
+
+NAME = "kai-up"
+
+
+@click.command("up")
+@click.option("--nodes", metavar="NxG", help="N nodes of G GPUs, for example 4x8 (the default).")
+@click.option("--cluster", "file", metavar="FILE", help="Node pools described in a file.")
+@click.option("--state", metavar="DIR", help="Keep all objects there; a later start goes on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0, the default: any free.")
+@click.option(
+    "--kubeconfig-out",
+    metavar="FILE",
+    help="Where to write the kubeconfig; the default is ~/.kai/kubeconfig.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
+def up(
+    nodes: str | None,
+    file: str | None,
+    state: str | None,
+    port: int,
+    kubeconfig_out: str | None,
+    verbose: bool,
+) -> None:
+    """Start a cluster of simulated nodes on this machine and run it until Ctrl-C.
+
+    API server, nodes, stand-in operators, podgrouper, scheduler and binder run in this process.
+    Ctrl-C and SIGTERM end it with exit code 0.
+    """
+    config = configuration(nodes, file)
+    running = connect.running_cluster()
+    if running is not None and not kubeconfig_out:
+        raise Failure(
+            f"a cluster runs already, as process {running['pid']}",
+            why=f"its kubeconfig is {running['kubeconfig']}",
+            next="stop it, or give --kubeconfig-out to run a second one",
+            code=CONFLICT,
+        )
+    _log(verbose)
+    from kai_ray.sim.embedded import EmbeddedCluster
+
+    target = Path(kubeconfig_out) if kubeconfig_out else connect.home() / "kubeconfig"
+    stopped = _stop_signals()
+    try:
+        cluster = EmbeddedCluster(config, state_dir=state)
+    except OSError as error:
+        raise Failure(f"cannot keep the state in {state}: {error}", code=USAGE) from error
+    try:
+        server = serve(cluster, port)
+        cluster.start()
+        with announced(server, target, default=not kubeconfig_out):
+            _greet(config, server.url, target, state)
+            stopped.wait()
+    finally:
+        cluster.stop()
+    click.echo("stopped" + (f"; `kai up --state {state}` goes on from here" if state else ""))
+
+
+def configuration(nodes: str | None, file: str | None) -> ClusterConfig:
+    """The cluster that the options describe."""
+    if nodes and file:
+        raise click.UsageError("give --nodes or --cluster, not both")
+    from kai_ray.sim.cluster_file import ClusterConfig, ClusterFileError
+
+    try:
+        return ClusterConfig.load(file) if file else ClusterConfig.short(nodes or "4x8")
+    except ClusterFileError as error:
+        raise Failure(str(error), code=USAGE) from error
+
+
+def serve(cluster: Any, port: int = 0) -> Any:
+    """Starts the REST face on loopback."""
+    try:
+        return cluster.serve(port=port)
+    except OSError as error:
+        raise Failure(
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
+            next="choose another --port, or leave it out",
+        ) from error
+
+
+@contextmanager
+def announced(server: Any, target: Path, *, default: bool = True) -> Iterator[None]:
+    """Writes the kubeconfig and, for the default place, word of this process; takes both back."""
+    from kai_ray.cluster import kubeconfig
+
+    kubeconfig.write(server.kubeconfig(NAME), target)
+    note = connect.home() / "up.json"
+    if default:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(
+            json.dumps({"pid": os.getpid(), "server": server.url, "kubeconfig": str(target)})
+        )
+    try:
+        yield
+    finally:
+        if default:
+            note.unlink(missing_ok=True)
+        kubeconfig.forget(NAME, target)
+
+
+def _greet(config: ClusterConfig, url: str, target: Path, state: str | None) -> None:
+    pools = ", ".join(
+        f"{p.count} x {p.gpus} GPUs" if p.gpus else f"{p.count} without GPUs"
+        for p in config.node_pools
+    )
+    click.echo(f"kai-ray is up: {pools}")
+    click.echo(f"  server      {url}")
+    click.echo(f"  kubeconfig  {target}")
+    if state:
+        click.echo(f"  state       {state}")
+    click.echo("\nNext, in another terminal:")
+    click.echo("  kai get nodes")
+    click.echo("  kai submit examples/queues.yaml examples/workloads --wait")
+    click.echo("  kai get jobs -w")
+    click.echo(f"  export KUBECONFIG={target}; kubectl get pods -o wide")
+    click.echo("\nCtrl-C stops it.")
+
+
+def _stop_signals() -> threading.Event:
+    """Set by Ctrl-C or SIGTERM. Only the main thread of a process gets signals."""
+    stopped = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+    return stopped
+
+
+def _log(verbose: bool) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.ERROR,
+        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+    )
