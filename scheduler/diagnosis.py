@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .filters.resources import copies, lacking, lacks
 from .fit import Fit
@@ -16,7 +17,7 @@ from .plan import QueueCause, Wait
 from .reason import Reason
 from .rules import ALL
 from .session import Miss, Session
-from .snapshot import GPU, PODS, Bools, Codes, TaskState
+from .snapshot import GPU, PODS, Bools, Codes, SubGroups, TaskState
 
 #: How many gangs a wait names as being ahead of it.
 FEW = 3
@@ -83,9 +84,8 @@ class _Waits:
             return Wait(gang, refusal, wanted=pending + gated, blocks_start=not runs)
         if not could:
             reason = Reason.POD_GATED if gated else Reason.GANG_INCOMPLETE
-            return Wait(
-                gang, reason, placeable=pending, wanted=pending + gated, blocks_start=not runs
-            )
+            have, need = self._complete(gang)
+            return Wait(gang, reason, placeable=have, wanted=need, blocks_start=not runs)
         miss = self.session.misses.get(gang)
         if miss is None:
             return self._on_its_way(gang, runs, pods)
@@ -101,6 +101,13 @@ class _Waits:
                 blocks_start=not (runs or nominated),
             )
         return self._no_room(miss, runs or nominated > 0)
+
+    def _complete(self, gang: int) -> tuple[int, int]:
+        """Pods the gang could run now, and the fewest that meet its minimum."""
+        subgroups, ledger = self.snapshot.subgroups, self.session.ledger
+        rows = np.flatnonzero(subgroups.gang == gang)
+        have = sum(ledger.held[row] + ledger.waiting[row] for row in rows.tolist())
+        return have, fewest_pods(subgroups, rows)
 
     def _on_its_way(self, gang: int, runs: bool, pods: tuple[int, int, int]) -> Wait:
         """No attempt failed: its pods wait for releasing room, or are held back by their gates."""
@@ -197,6 +204,17 @@ class _Waits:
         if found is None:
             found = self._classes[klass] = diagnose(self.session, klass)
         return found
+
+
+def fewest_pods(subgroups: SubGroups, rows: NDArray[np.intp]) -> int:
+    """The fewest pods with which a gang, whose rows of SubGroups these are, meets its minimum."""
+    costs: dict[int, list[int]] = {}
+    cost = 0
+    for row in rows[::-1].tolist():  # children come after their parent
+        minimum, inner = int(subgroups.minimum[row]), sorted(costs.get(row, ()))
+        cost = minimum if subgroups.leaf[row] else sum(inner[:minimum])
+        costs.setdefault(int(subgroups.parent[row]), []).append(cost)
+    return cost
 
 
 #: Reasons that no amount of waiting mends: they say more than "the gang does not fit".

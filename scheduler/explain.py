@@ -1,0 +1,250 @@
+"""A Wait in words: one headline a user understands, and the facts behind it.
+
+    Waiting for GPUs: 16 needed at once, 9 free; nearest node gpu-3 lacks 2 GPUs
+    Waiting for quota: queue a is at its limit of 8 GPUs (8 used, 4 asked)
+
+Nothing is decided here: every figure comes from the Wait, names from the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .plan import QueueCause, Wait
+from .reason import Reason
+from .snapshot import CPU, GPU, MEMORY, PODS
+
+
+@dataclass(frozen=True, slots=True)
+class NameTable:
+    """Names of the rows that a Wait refers to."""
+
+    resources: Sequence[str]  # Snapshot.resources
+    nodes: Sequence[str]
+    queues: Sequence[str]
+    gangs: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a gang waits: the headline, and lines of detail."""
+
+    headline: str
+    details: tuple[str, ...] = ()
+
+
+def explain(wait: Wait, names: NameTable) -> Explanation:
+    """The words for one Wait."""
+    say = _HEADLINES.get(wait.reason, _no_room)
+    return Explanation(say(wait, names), tuple(_details(wait, names)))
+
+
+def amount(row: int, value: float, resources: Sequence[str]) -> str:
+    """A quantity of a resource row as people write it: `2 GPUs`, `1.5 CPUs`, `16 GiB of memory`."""
+    if row == GPU:
+        return _plural(value, "GPU")
+    if row == CPU:
+        return _plural(value / 1000, "CPU")
+    if row == MEMORY:
+        return f"{_number(value / 2**30)} GiB of memory"
+    if row == PODS:
+        return _plural(value, "pod slot")
+    return f"{_number(value)} {resources[row]}"
+
+
+def phrase(reason: Reason) -> str:
+    """What a node lacks or has that rules it out, in a few words."""
+    return _PHRASES.get(reason, reason.name.lower().replace("_", " "))
+
+
+def _details(wait: Wait, names: NameTable) -> list[str]:
+    lines = [f"{_plural(count, 'node')} {phrase(reason)}" for reason, count in wait.counts]
+    if wait.wanted and wait.reason not in _BEFORE_PLACING and wait.placeable < wait.wanted:
+        lines.append(f"{wait.placeable} of {_plural(wait.wanted, 'pod')} found a place")
+    if wait.missing:
+        lacks = _list([amount(row, value, names.resources) for row, value in wait.missing])
+        lines.append(f"nearest node {names.nodes[wait.nearest]} lacks {lacks}")
+    cause = wait.queue_cause
+    if cause is not None and cause.reason is Reason.BEHIND_OTHERS:
+        used = amount(cause.resource, cause.used, names.resources)
+        share = amount(cause.resource, cause.bound, names.resources)
+        lines.append(f"queue {names.queues[cause.queue]} uses {used} of a fair share of {share}")
+    if wait.behind:
+        lines.append("went first: " + ", ".join(names.gangs[gang] for gang in wait.behind))
+    if not wait.blocks_start:
+        lines.append("the minimum runs; only further pods wait")
+    return lines
+
+
+def _no_room(wait: Wait, names: NameTable) -> str:
+    """Room or rules of nodes: what is needed at once, what is free, how near the nearest is."""
+    row = _telling_row(wait)
+    asked, free = dict(wait.asked), dict(wait.free)
+    if row < 0 or row not in asked:
+        return f"Waiting for a node: {_plural(wait.wanted, 'pod')}; {_why_no_node(wait)}"
+    needed = amount(row, asked[row], names.resources)
+    unit = _RESOURCE_WORDS.get(row) or names.resources[row]
+    left = _plain(row, free.get(row, 0))
+    line = f"Waiting for {unit}: {_bare(row, asked[row], needed)} needed at once, {left} free"
+    if wait.reason is Reason.GANG_DOES_NOT_FIT:
+        return f"{line}; room for {wait.placeable} of {_plural(wait.wanted, 'pod')}"
+    if wait.missing:
+        lacks = _list([amount(r, value, names.resources) for r, value in wait.missing])
+        return f"{line}; nearest node {names.nodes[wait.nearest]} lacks {lacks}"
+    return line
+
+
+def _why_no_node(wait: Wait) -> str:
+    if not wait.counts:
+        return "the cluster has no node that may take it"
+    reason, count = max(wait.counts, key=lambda pair: (pair[0] is wait.reason, pair[1]))
+    return f"{_plural(count, 'node')} {phrase(reason)}"
+
+
+def _over_limit(wait: Wait, names: NameTable) -> str:
+    cause, queue, bound, used, asked = _quota_figures(wait, names)
+    full = "is at its limit" if cause.used >= cause.bound else "would pass its limit"
+    return f"Waiting for quota: queue {queue} {full} of {bound} ({used} used, {asked} asked)"
+
+
+def _over_quota(wait: Wait, names: NameTable) -> str:
+    _, queue, bound, used, asked = _quota_figures(wait, names)
+    return (
+        f"Waiting for quota: non-preemptible pods of queue {queue} must stay within its quota of "
+        f"{bound} ({used} used, {asked} asked)"
+    )
+
+
+def _quota_figures(wait: Wait, names: NameTable) -> tuple[QueueCause, str, str, str, str]:
+    cause = wait.queue_cause
+    assert cause is not None, "a wait for quota names the queue"
+    return (
+        cause,
+        names.queues[cause.queue],
+        amount(cause.resource, cause.bound, names.resources),
+        _plain(cause.resource, cause.used),
+        _plain(cause.resource, cause.requested),
+    )
+
+
+def _larger_than_any(wait: Wait, names: NameTable) -> str:
+    if not wait.missing:
+        return "Can never start: a pod asks for more than any node has"
+    lacks = _list([amount(row, value, names.resources) for row, value in wait.missing])
+    where = names.nodes[wait.nearest]
+    return f"Can never start: a pod asks for more than any node has; {where} lacks {lacks}"
+
+
+def _incomplete(wait: Wait, names: NameTable) -> str:
+    if wait.placeable >= wait.wanted:
+        return "Waiting for pods: a subgroup has fewer than its minimum"
+    return f"Waiting for pods: {wait.placeable} of the {wait.wanted} that its minimum needs exist"
+
+
+def _gated(wait: Wait, names: NameTable) -> str:
+    return "Waiting for scheduling gates to be removed from its pods"
+
+
+def _release(wait: Wait, names: NameTable) -> str:
+    return f"Waiting for room that is being released: {_plural(wait.placeable, 'pod')} next in line"
+
+
+def _fixed(text: str) -> Callable[[Wait, NameTable], str]:
+    def say(wait: Wait, names: NameTable) -> str:
+        return f"{text}: {wait.detail}" if wait.detail else text
+
+    return say
+
+
+_HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
+    Reason.OVER_LIMIT: _over_limit,
+    Reason.NON_PREEMPTIBLE_OVER_QUOTA: _over_quota,
+    Reason.LARGER_THAN_ANY_NODE: _larger_than_any,
+    Reason.GANG_INCOMPLETE: _incomplete,
+    Reason.POD_GATED: _gated,
+    Reason.WAITING_FOR_RELEASE: _release,
+    Reason.QUEUE_NOT_FOUND: _fixed("Its queue does not exist: create it or name another"),
+    Reason.QUEUE_NOT_A_LEAF: _fixed("Its queue has queues below it: name one of those"),
+    Reason.QUEUE_PAUSED: _fixed("Its queue is paused: resume it to start jobs"),
+    Reason.VOLUME_CLAIM_NOT_FOUND: _fixed("Waiting for a volume claim that does not exist"),
+    Reason.CONFIG_MAP_NOT_FOUND: _fixed("Waiting for a ConfigMap that does not exist"),
+    Reason.SUBGROUP_NOT_FOUND: _fixed("A pod names a subgroup that its gang does not have"),
+    Reason.MISCONFIGURED: _fixed("Cannot be placed as it is configured"),
+    Reason.BACKING_OFF: _fixed("Waiting before the next attempt to bind"),
+}
+
+#: Reasons found before any pod is placed: a count of placed pods would say nothing.
+_BEFORE_PLACING = (
+    Reason.OVER_LIMIT,
+    Reason.NON_PREEMPTIBLE_OVER_QUOTA,
+    Reason.GANG_INCOMPLETE,
+    Reason.POD_GATED,
+    Reason.WAITING_FOR_RELEASE,
+    Reason.QUEUE_NOT_FOUND,
+    Reason.QUEUE_NOT_A_LEAF,
+    Reason.QUEUE_PAUSED,
+)
+
+_PHRASES = {
+    Reason.INSUFFICIENT_GPU: "without enough free GPUs",
+    Reason.INSUFFICIENT_CPU: "without enough free CPU",
+    Reason.INSUFFICIENT_MEMORY: "without enough free memory",
+    Reason.INSUFFICIENT_RESOURCE: "without enough of another resource",
+    Reason.NO_POD_SLOT: "without a free pod slot",
+    Reason.NODE_NOT_READY: "not ready",
+    Reason.NODE_CORDONED: "cordoned",
+    Reason.NODE_SELECTOR_MISMATCH: "outside its node selector or affinity",
+    Reason.UNTOLERATED_TAINT: "with a taint it does not tolerate",
+    Reason.HOST_PORT_IN_USE: "where its host port is taken",
+    Reason.POD_AFFINITY_UNSATISFIED: "without the pods it must be near",
+    Reason.POD_ANTI_AFFINITY_CONFLICT: "with pods it must be apart from",
+    Reason.TOPOLOGY_SPREAD_UNSATISFIED: "in a domain that holds too many of its pods",
+    Reason.VOLUME_NODE_CONFLICT: "out of reach of its volume",
+}
+
+_RESOURCE_WORDS = {GPU: "GPUs", CPU: "CPU", MEMORY: "memory", PODS: "pod slots"}
+_ROW_OF = {
+    Reason.INSUFFICIENT_GPU: GPU,
+    Reason.INSUFFICIENT_CPU: CPU,
+    Reason.INSUFFICIENT_MEMORY: MEMORY,
+}
+
+
+def _telling_row(wait: Wait) -> int:
+    """The resource of the headline; -1 where resources are not what is lacking."""
+    if wait.reason in _ROW_OF:
+        return _ROW_OF[wait.reason]
+    if wait.reason is Reason.INSUFFICIENT_RESOURCE:
+        return next((row for row, _ in wait.missing if row > PODS), -1)
+    if wait.reason is Reason.GANG_DOES_NOT_FIT and wait.asked:
+        free = dict(wait.free)
+        scarce = sorted(wait.asked, key=lambda pair: -pair[1] / max(free.get(pair[0], 0), 1))
+        asked = dict(wait.asked)
+        return GPU if GPU in asked else scarce[0][0]
+    return -1
+
+
+def _bare(row: int, value: float, full: str) -> str:
+    """The figure without the resource's word where the sentence has just said it."""
+    return _number(value) if row == GPU else full
+
+
+def _plain(row: int, value: float) -> str:
+    if row == CPU:
+        return _number(value / 1000)
+    if row == MEMORY:
+        return f"{_number(value / 2**30)} GiB"
+    return _number(value)
+
+
+def _plural(value: float, word: str) -> str:
+    return f"{_number(value)} {word}" if value == 1 else f"{_number(value)} {word}s"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if value != int(value) else str(int(value))
+
+
+def _list(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
