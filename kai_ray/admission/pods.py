@@ -1,0 +1,80 @@
+"""Pods of managed namespaces become ours, and carry their gang from the first moment on."""
+
+from __future__ import annotations
+
+import re
+
+from kai_ray.admission.refusal import cause, refusal
+from kai_ray.api import labels as names
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.port import AdmissionRequest, ApiError, Object, Port
+from kai_ray.encode.groups import DEFAULT_LEAF
+from kai_ray.encode.settings import EncodeConfig, MemberOf
+
+_DEFAULTS = (None, "", "default-scheduler")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+class PodAdmission:
+    """Pods of other schedulers pass untouched."""
+
+    resources = frozenset({kinds.POD})
+
+    def __init__(self, config: EncodeConfig, member_of: MemberOf | None = None) -> None:
+        self._config = config
+        self._member_of = member_of
+
+    def admit(self, request: AdmissionRequest, reader: Port) -> Object:
+        pod = request.object
+        if request.operation != "CREATE":
+            return pod
+        spec = pod.get("spec")
+        if not isinstance(spec, dict):
+            return pod
+        meta = pod["metadata"]
+        if spec.get("schedulerName") in _DEFAULTS and not spec.get("nodeName"):
+            if not _managed(meta.get("namespace") or "", reader):
+                return pod
+            spec["schedulerName"] = self._config.scheduler_names[0]
+        elif spec.get("schedulerName") not in self._config.scheduler_names:
+            return pod
+        self._check(pod)
+        self._stamp(pod)
+        return pod
+
+    def _check(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        causes: list[Object] = []
+        group = (meta.get("annotations") or {}).get(names.POD_GROUP)
+        if group is not None and not _SUBDOMAIN.fullmatch(str(group)):
+            mend = f"{str(group)[:80]!r} is not the name of a PodGroup: a DNS name is needed"
+            causes.append(cause(f"metadata.annotations[{names.POD_GROUP}]", mend))
+        labels = meta.get("labels") or {}
+        for key in (names.SUBGROUP, names.QUEUE):
+            value = labels.get(key)
+            if value is not None and not _LABEL.fullmatch(str(value)):
+                mend = f"{str(value)[:80]!r} is not a name: at most 63 letters, digits, - _ ."
+                causes.append(cause(f"metadata.labels[{key}]", mend))
+        if causes:
+            raise refusal(kinds.POD, meta.get("name") or "", causes)
+
+    def _stamp(self, pod: Object) -> None:
+        """One write less later: otherwise the gang travels on the binding."""
+        meta = pod["metadata"]
+        if self._member_of is None or (meta.get("annotations") or {}).get(names.POD_GROUP):
+            return
+        found = self._member_of(pod)
+        if found is None or not found[0]:
+            return
+        meta["annotations"] = {**(meta.get("annotations") or {}), names.POD_GROUP: found[0]}
+        if found[1] and found[1] != DEFAULT_LEAF:
+            meta["labels"] = {names.SUBGROUP: found[1], **(meta.get("labels") or {})}
+
+
+def _managed(namespace: str, reader: Port) -> bool:
+    try:
+        found = reader.get(kinds.NAMESPACE, namespace)
+    except ApiError:
+        return False
+    return (found["metadata"].get("labels") or {}).get(names.MANAGED_NAMESPACE) == "true"
