@@ -9,6 +9,7 @@ import click
 
 from kai_ray.api import quantity
 
+LARGEST = 2.0**60
 UNLIMITED = ("unlimited", "none", "-1")
 
 
@@ -33,6 +34,8 @@ class Amount(click.ParamType):
             exact = float(quantity.parse(text))
         except ValueError as error:
             self.fail(f"{error}, or `unlimited`", param, ctx)
+        if exact > LARGEST:
+            self.fail(f"{text} is too large: the largest amount is {LARGEST:g}", param, ctx)
         if exact < 0:
             self.fail(f"{text} is negative: give 0 or more, or `unlimited`", param, ctx)
         if self.resource == "cpu":

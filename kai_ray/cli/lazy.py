@@ -53,6 +53,9 @@ class LazyGroup(click.Group):
         return (command.name if command else name), command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self._table:
+            super().format_commands(ctx, formatter)
+            return
         rows = [(name, entry.help) for name, entry in self._table.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
