@@ -1,0 +1,1 @@
+"""What the API's objects look like, for clients that ask: OpenAPI v3 and v2."""
