@@ -24,7 +24,7 @@ STATE_FILE = "state.sqlite"
 
 
 class EmbeddedCluster:
-    """Composes the parts on one loop. Works in real time (`start`) and in virtual time (`run_until`).
+    """Composes the parts on one loop, in real time (`start`) or in virtual time (`run_until`).
 
     `state_dir` keeps all objects in a file that survives a kill. `scheduling` False leaves out the
     podgrouper, the scheduler and the binder: the API server with nodes and operators only.
