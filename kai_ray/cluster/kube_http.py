@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import urllib3
@@ -168,7 +169,7 @@ class Transport:
         headers = self._headers()
         url = self._connection.server + path
         if query:
-            url += "?" + urllib3.request.urlencode(query)
+            url += "?" + urlencode(query)
         if body is not None:
             headers["Content-Type"] = content_type
         return self._pool.request(
