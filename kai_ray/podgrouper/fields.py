@@ -1,8 +1,8 @@
 """Who decides queue, priority, preemptibility, topology and delays, and in which order.
 
 The order is the same for all kinds and does not depend on which pod came last:
-KAI's label or annotation (top owner, then owners from the nearest up, then pod templates, then the
-pod) > the kind's own field, if a Queue or PriorityClass of that name exists > namespace label >
+KAI's label or annotation (top owner, then owners from the nearest up, then the pod at hand or, from
+a workload's own sight, its pod templates) > the kind's own field, if a Queue or PriorityClass of that name exists > namespace label >
 default of the kind.
 """
 
@@ -67,11 +67,12 @@ def sources(w: Workload, members: Iterable[Member]) -> Iterator[tuple[str, Objec
         if id(owner) not in seen:
             seen.add(id(owner))
             yield _called(owner, "owner"), owner
+    if w.pod is not None:
+        yield f"pod {name_of(w.pod)}", w.pod
+        return
     for member in members:
         if not member.optional:
             yield f"template of {member.role}", member.template
-    if w.pod is not None:
-        yield f"pod {name_of(w.pod)}", w.pod
 
 
 def _first_label(w: Workload, members: Iterable[Member], key: str) -> Found | None:
@@ -131,8 +132,8 @@ def _exists(w: Workload, api_version: str, kind: str, name: Any) -> bool:
 
 def pod_label(w: Workload, members: Iterable[Member], key: str) -> str:
     """A label of the pods themselves: from the pod at hand, else from the templates."""
-    if w.pod is not None and labels(w.pod).get(key):
-        return labels(w.pod)[key]
+    if w.pod is not None:
+        return labels(w.pod).get(key, "")
     for member in members:
         if not member.optional and labels(member.template).get(key):
             return labels(member.template)[key]
@@ -140,8 +141,8 @@ def pod_label(w: Workload, members: Iterable[Member], key: str) -> str:
 
 
 def pod_annotation(w: Workload, members: Iterable[Member], key: str) -> str:
-    if w.pod is not None and annotations_of(w.pod).get(key):
-        return annotations_of(w.pod)[key]
+    if w.pod is not None:
+        return annotations_of(w.pod).get(key, "")
     for member in members:
         if not member.optional and annotations_of(member.template).get(key):
             return annotations_of(member.template)[key]
@@ -177,13 +178,13 @@ def priority_exists(w: Workload, name: Any) -> bool:
 
 
 def _pod_priorities(w: Workload, members: Iterable[Member]) -> Iterator[tuple[str, Any]]:
-    for member in members:
-        if not member.optional:
-            spec = member.template.get("spec")
-            if isinstance(spec, dict):
-                yield f"priorityClassName of {member.role}", spec.get("priorityClassName")
     if w.pod is not None:
         yield f"priorityClassName of pod {name_of(w.pod)}", dig(w.pod, "spec.priorityClassName")
+        return
+    for member in members:
+        spec = member.template.get("spec")
+        if not member.optional and isinstance(spec, dict):
+            yield f"priorityClassName of {member.role}", spec.get("priorityClassName")
 
 
 def preemptibility_of(w: Workload, members: tuple[Member, ...], notes: list[str]) -> Found:

@@ -93,7 +93,7 @@ def _judge_podgrouper(case: Case) -> Verdict:
     if check is None:
         return skipped(case, "needs the podgrouper")
     outcome, detail = check(case)
-    if outcome.startswith(_DIFFERS):
+    if outcome.startswith(_DIFFERS) or outcome == "skipped":
         return Verdict(case["id"], Outcome.SKIPPED, (outcome, detail))
     return judged(case, [] if outcome == "passed" else [detail or outcome])
 

@@ -1,4 +1,4 @@
-"""TrainJob (Trainer v2): its runtime makes a JobSet of it; queue and priority are the TrainJob's."""
+"""TrainJob (Trainer v2): its runtime makes a JobSet of it; queue and priority are its own."""
 
 from __future__ import annotations
 
