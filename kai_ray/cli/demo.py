@@ -25,7 +25,7 @@ from kai_ray.cli.views import jobs as view
 from kai_ray.cli.views.jobs import ENDED, Job
 
 if TYPE_CHECKING:
-    from kai_ray.cluster.kube import KubePort
+    from kai_ray.cluster.rest import RestServer
 
 LOOK_S = 0.25
 #: Kinds that run until they are deleted: the demonstration is over while these still run.
@@ -51,31 +51,22 @@ def demo(folder: str | None, cluster: str | None, timeout: float) -> None:
     config = up.configuration(None, cluster or str(own / "cluster.yaml"))
     from kai_ray.sim.embedded import EmbeddedCluster
 
-    embedded = EmbeddedCluster(config)
-    try:
-        server = up.serve(embedded)
+    with EmbeddedCluster(config) as embedded, up.served(embedded) as server:
         embedded.start()
         pools = ", ".join(f"{p.count} nodes x {p.gpus} GPUs" for p in config.node_pools if p.gpus)
         click.echo(f"A cluster in this process: {pools}, served at {server.url}")
         with _connection(server) as connection:
             _submit_all(connection, [own / "queues.yaml"])
             story = _watch(connection, own, samples, timeout)
-    finally:
-        embedded.stop()
     _tell(story)
     _judge(story)
 
 
 @contextmanager
-def _connection(server: Any) -> Iterator[Connection]:
-    from kai_ray.cluster import kubeconfig
+def _connection(server: RestServer) -> Iterator[Connection]:
     from kai_ray.cluster.kube import KubePort
 
-    config: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
-    written = server.kubeconfig(up.NAME)
-    for section, body in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-        config[section] = {entry["name"]: entry[body] for entry in written[section]}
-    port: KubePort = KubePort(kubeconfig.resolve(config, up.NAME))
+    port = KubePort(server.connection())
     try:
         yield Connection(port, "default", Choice("", "demo"))
     finally:

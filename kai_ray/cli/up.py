@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +18,9 @@ from kai_ray.cli import connect
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
 
 if TYPE_CHECKING:
+    from kai_ray.cluster.rest import RestServer
     from kai_ray.sim.cluster_file import ClusterConfig
+    from kai_ray.sim.embedded import EmbeddedCluster
 
 NAME = "kai-up"
 
@@ -64,14 +67,11 @@ def up(
         cluster = EmbeddedCluster(config, state_dir=state)
     except OSError as error:
         raise Failure(f"cannot keep the state in {state}: {error}", code=USAGE) from error
-    try:
-        server = serve(cluster, port)
+    with cluster, served(cluster, port, state) as server:
         cluster.start()
         with announced(server, target, default=not kubeconfig_out):
             _greet(config, server.url, target, state)
             stopped.wait()
-    finally:
-        cluster.stop()
     click.echo("stopped" + (f"; `kai up --state {state}` goes on from here" if state else ""))
 
 
@@ -87,19 +87,44 @@ def configuration(nodes: str | None, file: str | None) -> ClusterConfig:
         raise Failure(str(error), code=USAGE) from error
 
 
-def serve(cluster: Any, port: int = 0) -> Any:
-    """Starts the REST face on loopback."""
+@contextmanager
+def served(
+    cluster: EmbeddedCluster, port: int = 0, state: str | None = None
+) -> Iterator[RestServer]:
+    """The API server on loopback. With a state folder it keeps its token, certificate and port."""
+    from kai_ray.cluster.rest import RestServer
+
+    kept = Path(state) / "port" if state else None
+    if kept and not port:
+        port = _port_of_last_time(kept)
+    server = RestServer(cluster.store, port=port, folder=state)
     try:
-        return cluster.serve(port=port)
+        server.start()
     except OSError as error:
         raise Failure(
             f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
             next="choose another --port, or leave it out",
         ) from error
+    if kept:
+        kept.write_text(server.url.rpartition(":")[2])
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _port_of_last_time(kept: Path) -> int:
+    """The port that earlier kubeconfigs name, if it is known and free; else any."""
+    try:
+        port = int(kept.read_text())
+        with socket.create_server(("127.0.0.1", port)):
+            return port
+    except (OSError, ValueError, OverflowError):
+        return 0
 
 
 @contextmanager
-def announced(server: Any, target: Path, *, default: bool = True) -> Iterator[None]:
+def announced(server: RestServer, target: Path, *, default: bool = True) -> Iterator[None]:
     """Writes the kubeconfig and, for the default place, word of this process; takes both back."""
     from kai_ray.cluster import kubeconfig
 
