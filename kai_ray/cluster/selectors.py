@@ -158,7 +158,8 @@ def parse_selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...
         op = _OBJECT_OPS.get(term.get("operator", ""))
         if op is None:
             raise BadRequest(
-                f"matchExpressions operator {term.get('operator')!r}: use In, NotIn, Exists or DoesNotExist"
+                f"matchExpressions operator {term.get('operator')!r}: "
+                "use In, NotIn, Exists or DoesNotExist"
             )
         rules.append(Requirement(term.get("key", ""), op, frozenset(term.get("values") or ())))
     return tuple(rules)
@@ -225,7 +226,7 @@ def field_value(obj: Object, path: str) -> str:
 
 @lru_cache(maxsize=1024)
 def parse_fields(text: str, allowed: frozenset[str]) -> tuple[tuple[str, bool, str], ...]:
-    """Reads "a.b=c,d!=e" as (path, equal, value). Raises BadRequest for a label not in `allowed`."""
+    """Reads "a.b=c,d!=e" as (path, equal, value). BadRequest for a path not in `allowed`."""
     rules: list[tuple[str, bool, str]] = []
     for part in text.split(","):
         if not part.strip():

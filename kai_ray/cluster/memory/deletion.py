@@ -120,7 +120,7 @@ def emptied(store: MemoryStore, namespace: str) -> None:
 
 
 def namespace_changed(store: MemoryStore, kind: str, new: Object) -> None:
-    """A new namespace gets its service account and the configuration map of the root certificate."""
+    """A new namespace gets its service account and the map with the root certificate."""
     if kind != "ADDED":
         return
     name = new["metadata"]["name"]

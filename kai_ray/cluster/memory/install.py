@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kai_ray.api import labels
+from kai_ray.api.crd import crds, workload_crds
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.port import AlreadyExists, Object, Resource
 
@@ -21,9 +20,8 @@ def install_defaults(store: MemoryStore, *, managed: bool = True) -> None:
     for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
         mark = {labels.MANAGED_NAMESPACE: "true"} if managed and name == "default" else {}
         _add(store, r.NAMESPACE, {"metadata": {"name": name, "labels": mark}})
-    for resource in r.ALL:
-        if "." in resource.group and not store.kinds.by_plural(resource.group, resource.plural):
-            _add(store, r.CRD, permissive_crd(resource))
+    for manifest in (*crds(), *workload_crds()):
+        _add(store, r.CRD, manifest)
     for name, value in _PRIORITIES.items():
         _add(store, r.PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
     share = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
@@ -48,27 +46,3 @@ def _add(store: MemoryStore, resource: Resource, obj: Object) -> None:
         store.create(resource, obj)
     except AlreadyExists:
         return
-
-
-def permissive_crd(resource: Resource) -> Object:
-    """A definition that takes any spec and status."""
-    anything: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{resource.group}"},
-        "spec": {
-            "group": resource.group,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "names": {"plural": resource.plural, "kind": resource.kind},
-            "versions": [
-                {
-                    "name": resource.version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": anything},
-                    "subresources": {"status": {}},
-                }
-            ],
-        },
-    }

@@ -91,7 +91,7 @@ class Watcher:
         self._tell()
 
     def offer(self, change: Change) -> None:
-        """Queues the change as this watch sees it: what a selector lets in is added, out deleted."""
+        """Queues the change as this watch sees it: entering the selection adds, leaving deletes."""
         if not self.wants(change.key):
             return
         event = self._seen(change)

@@ -119,7 +119,7 @@ def for_update(served: Served, old: Object, new: Object) -> None:
     for key in ("name", "namespace"):
         if meta.setdefault(key, was.get(key, "")) != was.get(key, ""):
             raise BadRequest(
-                f"metadata.{key} {meta[key]!r} does not match {was.get(key)!r}: it cannot be changed"
+                f"metadata.{key} {meta[key]!r} does not match {was.get(key)!r}: it is immutable"
             )
         if not meta[key]:
             del meta[key]
@@ -186,7 +186,7 @@ def _check_name(served: Served, meta: Object) -> Iterator[Cause]:
     if namespace and (not DNS_LABEL.fullmatch(namespace) or len(namespace) > LONGEST_LABEL):
         yield cause(
             "metadata.namespace",
-            f"Invalid value: {namespace[:80]!r}: use lower-case letters, digits and '-' (63 at most)",
+            f"Invalid value: {namespace[:80]!r}: use at most 63 lower-case letters, digits and '-'",
         )
     if len(name) > LONGEST_NAME:
         yield cause("metadata.name", f"must be no more than {LONGEST_NAME} characters")

@@ -118,6 +118,7 @@ class Schema:
         """Adds what is wrong. A value equal to the old one is taken as it is (ratcheting)."""
         if len(causes) >= MOST_CAUSES or (old is not None and old == value):
             return
+        before = len(causes)
         if not self._check_type(value, path, causes):
             return
         if self.enum is not None and value not in self.enum:
@@ -135,7 +136,7 @@ class Schema:
         elif isinstance(value, list) and not too_big:
             self._validate_list(value, path, causes, old)  # pyright: ignore
         self._validate_combinations(value, path, causes)
-        if self.rules and not too_big and len(causes) < MOST_CAUSES:
+        if self.rules and len(causes) == before:
             causes.extend(run_rules(self.rules, value, old, path))
 
     def _check_type(self, value: Any, path: str, causes: list[Cause]) -> bool:

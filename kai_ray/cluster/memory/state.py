@@ -63,7 +63,7 @@ class Table:
         self._sorted = None
 
     def at(self, version: int) -> dict[Key, Object | None]:
-        """What differed at an earlier version: key -> object then (None: absent). May raise Gone."""
+        """What differed at an earlier version: key -> object then (None: absent); or Gone."""
         then: dict[Key, Object | None] = {}
         for change in reversed(self.history.since(version)):
             then[change.key] = change.old
