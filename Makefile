@@ -70,6 +70,7 @@ test-fast: dev ## the tests that take no more than a few seconds each
 
 bench: dev ## the benchmarks, one JSON object a line
 	$(PY) -m benchmarks fill --nodes 1000 --jobs 8000 --json
+	$(PY) -m benchmarks cli_start --json
 
 wheel: dev ## dist/*.whl and dist/*.tar.gz
 	$(PIP) install -q -c $(PINS) build

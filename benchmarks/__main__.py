@@ -15,6 +15,7 @@ from benchmarks.measure import once, repeated
 
 BENCHMARKS = {
     "fill": "benchmarks.fill",
+    "cli_start": "benchmarks.cli_start",
 }
 
 
