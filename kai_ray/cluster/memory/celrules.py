@@ -112,9 +112,9 @@ _RESERVED = frozenset(
 def _escaped(value: Any) -> Any:
     """Property names as rules spell those that are no CEL identifiers."""
     if isinstance(value, dict):
-        return {_escape(k): _escaped(v) for k, v in value.items()}  # pyright: ignore
+        return {_escape(k): _escaped(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_escaped(v) for v in value]  # pyright: ignore
+        return [_escaped(v) for v in value]
     return value
 
 

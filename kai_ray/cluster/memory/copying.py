@@ -41,7 +41,7 @@ def clone(value: Any, path: str = "", depth: int = 0) -> Any:
             raise BadRequest(f"{path}: {value} is not a number that JSON can say")
         return value
     if isinstance(value, dict):
-        return clone(dict(value), path, depth)  # pyright: ignore[reportUnknownArgumentType]
+        return clone(dict(value), path, depth)
     if isinstance(value, str):
         return str(value)
     raise BadRequest(f"{path}: {kind.__name__} is no JSON value")
@@ -58,9 +58,9 @@ def _as_float(value: int, path: str) -> float:
 def clone_patch(value: Any) -> Any:
     """A deep copy that keeps nulls: in a patch they delete."""
     if isinstance(value, dict):
-        return {k: clone_patch(v) for k, v in value.items()}  # pyright: ignore
+        return {k: clone_patch(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [clone_patch(v) for v in value]  # pyright: ignore
+        return [clone_patch(v) for v in value]
     return clone(value)
 
 
@@ -68,12 +68,12 @@ def merge_patch(base: Any, patch: Any) -> Any:
     """JSON merge patch (RFC 7386). Neither argument is changed; unchanged parts are shared."""
     if not isinstance(patch, dict):
         return clone(patch)
-    out: dict[str, Any] = dict(base) if isinstance(base, dict) else {}  # pyright: ignore
-    for key, value in patch.items():  # pyright: ignore
+    out: dict[str, Any] = dict(base) if isinstance(base, dict) else {}
+    for key, value in patch.items():
         if value is None:
-            out.pop(key, None)  # pyright: ignore
+            out.pop(key, None)
         elif isinstance(value, dict):
-            out[key] = merge_patch(out.get(key), value)  # pyright: ignore
+            out[key] = merge_patch(out.get(key), value)
         else:
-            out[key] = clone(value)  # pyright: ignore
+            out[key] = clone(value)
     return out

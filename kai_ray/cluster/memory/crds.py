@@ -65,17 +65,17 @@ def _served(spec: Object, names: Object, version: Object, storage: str) -> Serve
 def set_defaults(crd: Object, now: str) -> None:
     """Fills the names of a definition and the conditions that say it is served."""
     spec: Any = crd.get("spec")
-    if not isinstance(spec, dict) or not isinstance(names := spec.get("names"), dict):  # pyright: ignore
+    if not isinstance(spec, dict) or not isinstance(names := spec.get("names"), dict):
         return
-    names.setdefault("singular", str(names.get("kind", "")).lower())  # pyright: ignore
-    names.setdefault("listKind", f"{names.get('kind', '')}List")  # pyright: ignore
-    spec.setdefault("conversion", {"strategy": "None"})  # pyright: ignore
-    versions: list[Any] = spec.get("versions") or []  # pyright: ignore
+    names.setdefault("singular", str(names.get("kind", "")).lower())
+    names.setdefault("listKind", f"{names.get('kind', '')}List")
+    spec.setdefault("conversion", {"strategy": "None"})
+    versions: list[Any] = spec.get("versions") or []
     crd["status"] = {
-        "acceptedNames": dict(names),  # pyright: ignore
+        "acceptedNames": dict(names),
         "storedVersions": [
             v.get("name") for v in versions if isinstance(v, dict) and v.get("storage")
-        ],  # pyright: ignore
+        ],
         "conditions": [
             {
                 "type": kind,
@@ -98,30 +98,30 @@ def check(crd: Object) -> Iterator[Cause]:
     if not isinstance(spec, dict):
         yield cause("spec", "Required value", "FieldValueRequired")
         return
-    group, names = spec.get("group"), spec.get("names")  # pyright: ignore
+    group, names = spec.get("group"), spec.get("names")
     if not isinstance(group, str) or "." not in group:
         yield cause("spec.group", "should be a domain with at least one dot")
-    if not isinstance(names, dict) or not names.get("plural") or not names.get("kind"):  # pyright: ignore
+    if not isinstance(names, dict) or not names.get("plural") or not names.get("kind"):
         yield cause("spec.names", "plural and kind are required", "FieldValueRequired")
         return
     if crd["metadata"]["name"] != f"{names['plural']}.{group}":
         yield cause("metadata.name", f"must be {names['plural']}.{group}")
-    if spec.get("scope") not in ("Namespaced", "Cluster"):  # pyright: ignore
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
         yield cause("spec.scope", "must be Namespaced or Cluster", "FieldValueNotSupported")
-    versions: Any = spec.get("versions")  # pyright: ignore
+    versions: Any = spec.get("versions")
     if not isinstance(versions, list) or not versions:
         yield cause("spec.versions", "must have at least one version", "FieldValueRequired")
         return
-    if sum(bool(isinstance(v, dict) and v.get("storage")) for v in versions) != 1:  # pyright: ignore
+    if sum(bool(isinstance(v, dict) and v.get("storage")) for v in versions) != 1:
         yield cause("spec.versions", "must have exactly one version marked as storage version")
-    for i, version in enumerate(versions):  # pyright: ignore
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")  # pyright: ignore
+    for i, version in enumerate(versions):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
         where = f"spec.versions[{i}].schema.openAPIV3Schema"
         if not isinstance(schema, dict):
             yield cause(where, "schemas are required", "FieldValueRequired")
             continue
         try:
-            Schema(schema, root=True)  # pyright: ignore[reportUnknownArgumentType]
+            Schema(schema, root=True)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             yield cause(where, f"Invalid value: {error}")
 

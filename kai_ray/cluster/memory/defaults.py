@@ -71,10 +71,10 @@ def _set_priority(pod: Object, store: MemoryStore) -> None:
     if not isinstance(spec, dict):
         return
     classes = store.state.table(("scheduling.k8s.io", "priorityclasses")).objects
-    name = spec.get("priorityClassName")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    name = spec.get("priorityClassName")
     found = classes.get(Key("", name)) if isinstance(name, str) and name else None
     if name and found is None:
-        builtin = _SYSTEM_PRIORITIES.get(name)  # pyright: ignore
+        builtin = _SYSTEM_PRIORITIES.get(name)
         if builtin is None:
             raise Forbidden(
                 f'pods "{pod["metadata"]["name"]}" is forbidden: no PriorityClass with name {name} '
@@ -87,7 +87,7 @@ def _set_priority(pod: Object, store: MemoryStore) -> None:
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]
     spec["priority"] = found["value"] if found is not None else 0
-    spec.setdefault(  # pyright: ignore[reportUnknownMemberType]
+    spec.setdefault(
         "preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
     )
 
@@ -102,7 +102,7 @@ def pod_spec(spec: Any) -> None:
     """Defaults of a pod's or a template's spec."""
     if not isinstance(spec, dict):
         return
-    s: dict[str, Any] = spec  # pyright: ignore[reportUnknownVariableType]
+    s: dict[str, Any] = spec
     s.setdefault("restartPolicy", "Always")
     s.setdefault("dnsPolicy", "ClusterFirst")
     s.setdefault("terminationGracePeriodSeconds", 30)
@@ -111,7 +111,7 @@ def pod_spec(spec: Any) -> None:
     for group in ("initContainers", "containers"):
         for c in s.get(group) or () if isinstance(s.get(group), list) else ():
             if isinstance(c, dict):
-                _container(c)  # pyright: ignore[reportUnknownArgumentType]
+                _container(c)
 
 
 def _container(c: dict[str, Any]) -> None:
@@ -122,14 +122,14 @@ def _container(c: dict[str, Any]) -> None:
         latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
         c.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
     resources = c.setdefault("resources", {})
-    if isinstance(resources, dict) and isinstance(limits := resources.get("limits"), dict):  # pyright: ignore
-        requests: Any = resources.setdefault("requests", {})  # pyright: ignore
+    if isinstance(resources, dict) and isinstance(limits := resources.get("limits"), dict):
+        requests: Any = resources.setdefault("requests", {})
         if isinstance(requests, dict):
-            for name, amount in limits.items():  # pyright: ignore
-                requests.setdefault(name, amount)  # pyright: ignore
+            for name, amount in limits.items():
+                requests.setdefault(name, amount)
     for port in c.get("ports") or () if isinstance(c.get("ports"), list) else ():
         if isinstance(port, dict):
-            port.setdefault("protocol", "TCP")  # pyright: ignore[reportUnknownMemberType]
+            port.setdefault("protocol", "TCP")
 
 
 def _pod(pod: Object) -> None:
@@ -139,9 +139,9 @@ def _pod(pod: Object) -> None:
 def _new_pod(pod: Object, store: MemoryStore) -> None:
     spec: Any = pod.get("spec")
     if isinstance(spec, dict):
-        spec.setdefault("serviceAccountName", "default")  # pyright: ignore[reportUnknownMemberType]
-        spec.setdefault("enableServiceLinks", True)  # pyright: ignore[reportUnknownMemberType]
-        _tolerate_node_trouble(spec)  # pyright: ignore[reportUnknownArgumentType]
+        spec.setdefault("serviceAccountName", "default")
+        spec.setdefault("enableServiceLinks", True)
+        _tolerate_node_trouble(spec)
     pod["status"] = {"phase": "Pending", "qosClass": _qos(spec)}
 
 
@@ -152,11 +152,11 @@ def _tolerate_node_trouble(spec: dict[str, Any]) -> None:
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(
             isinstance(t, dict)
-            and t.get("key") in (key, None, "")  # pyright: ignore
-            and t.get("effect") in ("NoExecute", None, "")  # pyright: ignore
-            for t in tolerations  # pyright: ignore[reportUnknownVariableType]
+            and t.get("key") in (key, None, "")
+            and t.get("effect") in ("NoExecute", None, "")
+            for t in tolerations
         ):
-            tolerations.append(  # pyright: ignore[reportUnknownMemberType]
+            tolerations.append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
             )
 
@@ -164,27 +164,27 @@ def _tolerate_node_trouble(spec: dict[str, Any]) -> None:
 def _qos(spec: Any) -> str:
     some, guaranteed = False, True
     for group in ("initContainers", "containers"):
-        for c in (spec.get(group) or ()) if isinstance(spec, dict) else ():  # pyright: ignore
-            res: Any = c.get("resources") if isinstance(c, dict) else None  # pyright: ignore
+        for c in (spec.get(group) or ()) if isinstance(spec, dict) else ():
+            res: Any = c.get("resources") if isinstance(c, dict) else None
             res = res if isinstance(res, dict) else {}
-            requests, limits = res.get("requests") or {}, res.get("limits") or {}  # pyright: ignore
+            requests, limits = res.get("requests") or {}, res.get("limits") or {}
             for name in ("cpu", "memory"):
                 some |= name in requests or name in limits
-                guaranteed &= name in limits and requests.get(name) == limits.get(name)  # pyright: ignore
+                guaranteed &= name in limits and requests.get(name) == limits.get(name)
     return "BestEffort" if not some else "Guaranteed" if guaranteed else "Burstable"
 
 
 def _template(obj: Any) -> None:
     """Defaults of the pod template of a workload's spec."""
-    template: Any = obj.get("template") if isinstance(obj, dict) else None  # pyright: ignore
+    template: Any = obj.get("template") if isinstance(obj, dict) else None
     if isinstance(template, dict):
-        template.setdefault("metadata", {})  # pyright: ignore[reportUnknownMemberType]
-        pod_spec(template.get("spec"))  # pyright: ignore[reportUnknownMemberType]
+        template.setdefault("metadata", {})
+        pod_spec(template.get("spec"))
 
 
 def _spec(obj: Object) -> dict[str, Any]:
     spec = obj.setdefault("spec", {})
-    return spec if isinstance(spec, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    return spec if isinstance(spec, dict) else {}
 
 
 def _fill(spec: dict[str, Any], **defaults: Any) -> None:
@@ -238,7 +238,7 @@ def _new_job(obj: Object, store: MemoryStore) -> None:
     if spec.get("manualSelector") or not isinstance(template, dict):
         return
     uid, name = meta["uid"], meta["name"]
-    labels: Any = template.setdefault("metadata", {}).setdefault("labels", {})  # pyright: ignore
+    labels: Any = template.setdefault("metadata", {}).setdefault("labels", {})
     for prefix in ("", "batch.kubernetes.io/"):
         labels[f"{prefix}controller-uid"] = uid
         labels[f"{prefix}job-name"] = name
@@ -251,8 +251,8 @@ def _cron_job(obj: Object) -> None:
     _fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
     template: Any = spec.get("jobTemplate")
     if isinstance(template, dict):
-        template.setdefault("metadata", {})  # pyright: ignore[reportUnknownMemberType]
-        _template(template.get("spec"))  # pyright: ignore[reportUnknownMemberType]
+        template.setdefault("metadata", {})
+        _template(template.get("spec"))
 
 
 def _service(obj: Object) -> None:
@@ -260,7 +260,7 @@ def _service(obj: Object) -> None:
     _fill(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
     for port in spec.get("ports") or ():
         if isinstance(port, dict):
-            _fill(port, protocol="TCP", targetPort=port.get("port"))  # pyright: ignore
+            _fill(port, protocol="TCP", targetPort=port.get("port"))
 
 
 def _new_service(obj: Object, store: MemoryStore) -> None:
@@ -292,8 +292,8 @@ def _secret(obj: Object) -> None:
     extra: Any = obj.pop("stringData", None)
     if isinstance(extra, dict):
         data = obj.setdefault("data", {})
-        for key, value in extra.items():  # pyright: ignore
-            data[key] = base64.b64encode(str(value).encode()).decode()  # pyright: ignore
+        for key, value in extra.items():
+            data[key] = base64.b64encode(str(value).encode()).decode()
 
 
 def _claim(obj: Object) -> None:

@@ -174,7 +174,7 @@ def check(served: Served, obj: Object, old: Object | None) -> Iterator[Cause]:
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) and v for v in value)  # pyright: ignore
+    return isinstance(value, list) and all(isinstance(v, str) and v for v in value)
 
 
 def _check_name(served: Served, meta: Object) -> Iterator[Cause]:
@@ -226,8 +226,8 @@ def check_labels(field: str, labels: Any) -> Iterator[Cause]:
     if not isinstance(labels, dict):
         yield cause(field, "must be an object of text", "FieldValueTypeInvalid")
         return
-    for key, value in labels.items():  # pyright: ignore
-        if why := bad_key(key):  # pyright: ignore
+    for key, value in labels.items():
+        if why := bad_key(key):
             yield cause(field, f"Invalid value: {why}")
         if not isinstance(value, str):
             yield cause(
@@ -251,8 +251,8 @@ def _check_annotations(annotations: Any) -> Iterator[Cause]:
         yield cause(field, "must be an object of text", "FieldValueTypeInvalid")
         return
     size = 0
-    for key, value in annotations.items():  # pyright: ignore
-        if why := bad_key(key.lower()):  # pyright: ignore
+    for key, value in annotations.items():
+        if why := bad_key(key.lower()):
             yield cause(field, f"Invalid value: {why}")
         if not isinstance(value, str):
             yield cause(
@@ -261,7 +261,7 @@ def _check_annotations(annotations: Any) -> Iterator[Cause]:
                 "FieldValueTypeInvalid",
             )
         else:
-            size += len(key) + len(value)  # pyright: ignore
+            size += len(key) + len(value)
     if size > LARGEST_ANNOTATIONS_BYTES:
         yield cause(
             field, f"must have at most {LARGEST_ANNOTATIONS_BYTES} bytes", "FieldValueTooLong"
@@ -276,10 +276,10 @@ def _check_owners(owners: Any) -> Iterator[Cause]:
         yield cause(field, "must be a list", "FieldValueTypeInvalid")
         return
     controllers = 0
-    for i, owner in enumerate(owners):  # pyright: ignore
+    for i, owner in enumerate(owners):
         for key in ("apiVersion", "kind", "name", "uid"):
-            if not isinstance(owner, dict) or not isinstance(owner.get(key), str) or not owner[key]:  # pyright: ignore
+            if not isinstance(owner, dict) or not isinstance(owner.get(key), str) or not owner[key]:
                 yield cause(f"{field}[{i}].{key}", f"{key} must not be empty", "FieldValueRequired")
-        controllers += bool(isinstance(owner, dict) and owner.get("controller"))  # pyright: ignore
+        controllers += bool(isinstance(owner, dict) and owner.get("controller"))
     if controllers > 1:
         yield cause(field, "Only one reference can have Controller set to true")

@@ -62,16 +62,20 @@ class Schema:
             compile_rule(rule, path) for rule in node.get("x-kubernetes-validations") or ()
         ]
 
+    @property
+    def has_default(self) -> bool:
+        return self.default is not _MISSING
+
     # --- pruning and defaults ----------------------------------------------------------------
 
     def normalize(self, value: Any) -> Any:
         """The value without unknown fields and with defaults."""
         if isinstance(value, dict):
-            return self._normalize_object(value)  # pyright: ignore[reportUnknownArgumentType]
+            return self._normalize_object(value)
         if isinstance(value, list) and self.items is not None:
-            items: list[Any] = [self.items.normalize(v) for v in value]  # pyright: ignore
-            return items if any(a is not b for a, b in zip(items, value, strict=True)) else value  # pyright: ignore
-        return value  # pyright: ignore[reportUnknownVariableType]
+            items: list[Any] = [self.items.normalize(v) for v in value]
+            return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+        return value
 
     def _normalize_object(self, value: dict[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {}
@@ -100,15 +104,15 @@ class Schema:
         """The paths that `normalize` would prune."""
         found: list[str] = []
         if isinstance(value, dict):
-            for key, item in value.items():  # pyright: ignore
-                where = f"{path}.{key}" if path else str(key)  # pyright: ignore
-                sub = self.properties.get(key) or self.additional  # pyright: ignore
+            for key, item in value.items():
+                where = f"{path}.{key}" if path else str(key)
+                sub = self.properties.get(key) or self.additional
                 if sub is not None:
                     found += sub.unknown(item, where)
                 elif not (self.preserve or self.any_property or (self.root and key in _ROOT)):
                     found.append(where)
         elif isinstance(value, list) and self.items is not None:
-            for i, item in enumerate(value):  # pyright: ignore
+            for i, item in enumerate(value):
                 found += self.items.unknown(item, f"{path}[{i}]")
         return found
 
@@ -132,9 +136,9 @@ class Schema:
             )
         too_big = self._check_bounds(value, path, causes)
         if isinstance(value, dict):
-            self._validate_object(value, path, causes, old)  # pyright: ignore
+            self._validate_object(value, path, causes, old)
         elif isinstance(value, list) and not too_big:
-            self._validate_list(value, path, causes, old)  # pyright: ignore
+            self._validate_list(value, path, causes, old)
         self._validate_combinations(value, path, causes)
         if self.rules and len(causes) == before:
             causes.extend(run_rules(self.rules, value, old, path))
@@ -168,7 +172,7 @@ class Schema:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             self._check_number(value, path, causes)
         elif isinstance(value, list | dict):
-            size = len(value)  # pyright: ignore[reportUnknownArgumentType]
+            size = len(value)
             noun = "items" if isinstance(value, list) else "properties"
             most = self.bounds.get(f"max{noun.capitalize()}")
             least = self.bounds.get(f"min{noun.capitalize()}")
@@ -264,7 +268,7 @@ class Schema:
         before: dict[Any, Any] = {}
         if self.list_type in ("map", "set"):
             if isinstance(old, list):
-                before = {self._identity(v): v for v in old}  # pyright: ignore
+                before = {self._identity(v): v for v in old}
             seen: set[Any] = set()
             for i, item in enumerate(value):
                 identity = self._identity(item)
@@ -288,8 +292,8 @@ class Schema:
 
     def _identity(self, item: Any) -> Any:
         if self.list_type == "map" and isinstance(item, dict):
-            return tuple(str(item.get(k)) for k in self.list_keys)  # pyright: ignore
-        return repr(item)  # pyright: ignore[reportUnknownArgumentType]
+            return tuple(str(item.get(k)) for k in self.list_keys)
+        return repr(item)
 
     def _validate_combinations(self, value: Any, path: str, causes: list[Cause]) -> None:
         for part in self.all_of:

@@ -228,9 +228,12 @@ class MemoryStore:
             return _as(served, self.create_own(served, new, dry_run=dry_run))
 
     def create_own(
-        self, served: Served, new: Object, *, dry_run: bool = False, manager: str = ""
+        self, served: Served, new: Object, *, dry_run: bool = False, managed: Any = None
     ) -> Object:
-        """`create` for an object that the store may keep; under the lock."""
+        """`create` for an object that the store may keep; under the lock.
+
+        `managed`: the managedFields of an applied object.
+        """
         meta.for_create(served, new, self.namer, self.now())
         if served.resource.namespaced:
             self._check_namespace(new["metadata"]["namespace"], new["metadata"]["name"], served)
@@ -249,6 +252,8 @@ class MemoryStore:
             new["metadata"]["name"] = self.namer.name(base)
             key = _key(served, new)
         new = _stored_as(served, new)
+        if managed:
+            new["metadata"]["managedFields"] = managed
         if dry_run:
             return new
         return self.commit(served, key, "ADDED", None, new)

@@ -188,7 +188,7 @@ def scale_of(served: Served, obj: Object) -> Object:
     status: Object = {"replicas": _at(obj, paths.status) or 0}
     selector = _at(obj, paths.selector) if paths.selector else None
     if isinstance(selector, dict):
-        labels: dict[str, str] = selector.get("matchLabels") or {}  # pyright: ignore
+        labels: dict[str, str] = selector.get("matchLabels") or {}
         status["selector"] = ",".join(f"{k}={v}" for k, v in sorted(labels.items()))
     elif isinstance(selector, str):
         status["selector"] = selector
@@ -241,7 +241,7 @@ def patch_scale(
 
 def _at(obj: Any, path: str) -> Any:
     for part in path.strip(".").split("."):
-        obj = obj.get(part) if isinstance(obj, dict) else None  # pyright: ignore
+        obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
 
 
