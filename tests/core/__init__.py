@@ -1,0 +1,1 @@
+"""The core on small clusters: stories and properties."""
