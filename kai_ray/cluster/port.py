@@ -238,7 +238,11 @@ class AdmissionRequest:
 
 
 class Admission(Protocol):
-    """Runs inside the embedded API server before a write is stored (mutate, then validate)."""
+    """Runs inside the embedded API server before a write is stored (mutate, then validate).
+
+    Sees creates, updates and deletes of whole objects, not of subresources. A plugin may carry
+    `resources`, a set of Resource: it is asked only about those.
+    """
 
     def admit(self, request: AdmissionRequest, reader: Port) -> Object:
         """The object to store. Raises Invalid or Forbidden to refuse. Must not write."""

@@ -8,12 +8,9 @@ kinds that appear) happens before the call returns.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
-
-import msgspec
 
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.clock import Clock, SystemClock, rfc3339
@@ -41,6 +38,7 @@ from .copying import clone
 from .identity import current_user
 from .kinds import Registry, Served
 from .log import Watcher
+from .paging import page
 from .persist import open_journal
 from .state import Location, State
 
@@ -122,34 +120,8 @@ class MemoryStore:
         match = matcher(labels, fields, served.fields)
         with self.lock:
             table = self.state.table(served.group_plural)
-            version, after = self.state.version, None
-            objects, keys = table.objects, table.keys(namespace)
-            if continue_token:
-                version, after = _read_token(continue_token)
-                then = table.at(version)
-                if then:
-                    known = set(keys)
-                    extra = [k for k in then if namespace is None or k.namespace == namespace]
-                    keys = sorted(known.union(extra))
-                    objects = {**objects, **{k: v for k, v in then.items() if v is not None}}
-                    gone = {k for k, v in then.items() if v is None}
-                    keys = [k for k in keys if k not in gone]
-            found: list[Object] = []
-            last: Key | None = None
-            more = False
-            for key in keys:
-                if after is not None and key <= after:
-                    continue
-                obj = objects[key]
-                if match is not None and not match(obj):
-                    continue
-                if limit and len(found) >= limit:
-                    more = True
-                    break
-                found.append(_as(served, obj))
-                last = key
-        token = _write_token(version, last) if more and last is not None else ""
-        return Page(found, str(version), token)
+            found, version, token = page(self.state, table, namespace, match, limit, continue_token)
+        return Page([_as(served, obj) for obj in found], str(version), token)
 
     def watch(
         self,
@@ -525,17 +497,3 @@ def _stored_as(served: Served, obj: Object) -> Object:
 def _spec_changed(old: Object, new: Object) -> bool:
     skip = ("metadata", "status", "apiVersion")
     return any(old.get(k) != new.get(k) for k in {*old, *new} if k not in skip)
-
-
-def _write_token(version: int, last: Key) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode([version, *last])).decode()
-
-
-def _read_token(token: str) -> tuple[int, Key]:
-    try:
-        version, namespace, name = msgspec.json.decode(
-            base64.urlsafe_b64decode(token), type=tuple[int, str, str]
-        )
-    except (ValueError, msgspec.MsgspecError):
-        raise BadRequest("the continue token is not one of ours: list again without it") from None
-    return version, Key(namespace, name)
