@@ -135,7 +135,9 @@ def _version_flags(go: str, part: Part, module: Path, env: dict[str, str]) -> st
         "buildDate": "1970-01-01T00:00:00Z",
     }
     owners = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return "".join(f" -X {owner}.{key}={value}" for owner in owners for key, value in values.items())
+    return "".join(
+        f" -X {owner}.{key}={value}" for owner in owners for key, value in values.items()
+    )
 
 
 def _minimum(module: Path) -> tuple[int, int]:
@@ -171,8 +173,7 @@ def _run(command: list[str], folder: Path, env: dict[str, str]) -> str:
             nice + command,
             cwd=folder,
             env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=TIME_LIMIT_S,
         )

@@ -14,6 +14,7 @@ from kai_ray.cluster.memory import Registry, Served
 from kai_ray.cluster.port import BadRequest, NotFound, Object, Resource
 from kai_ray.cluster.resources import NAMESPACE
 
+from . import protobuf
 from .answers import RequestTooLarge, UnsupportedMediaType
 from .users import User
 
@@ -86,9 +87,11 @@ class Call:
             return _yaml(self.body)
         if media in ("", "application/json") or media.endswith("+json"):
             return _json(self.body)
+        if media == protobuf.MEDIA_TYPE:
+            return protobuf.decode(self.body)
         raise UnsupportedMediaType(
             f"the body of the request was in an unknown format - accepted media types include: "
-            f"application/json, application/yaml (got {media})"
+            f"application/json, application/yaml, {protobuf.MEDIA_TYPE} (got {media})"
         )
 
     def object(self) -> Object:

@@ -62,6 +62,8 @@ def _walk(
         return
     for key, item in value.items():
         where = f"{path}.{key}" if path else key
+        if key.startswith("$"):
+            continue  # a directive of a strategic merge patch
         inner = (properties or {}).get(key, extra)
         if isinstance(inner, dict):
             _walk(inner, components, item, where, found)
