@@ -1,8 +1,9 @@
-"""Where the example manifests lie: inside an installed package, or beside it in a clone."""
+"""Where the example manifests lie: beside the package in a clone, else in the environment."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import kai_ray
@@ -11,8 +12,8 @@ from kai_ray.cli.failures import Failure
 
 def folder() -> Path:
     """The folder `examples/`."""
-    package = Path(str(kai_ray.__file__)).resolve().parent
-    for place in (package / "examples", package.parent / "examples"):
+    clone = Path(str(kai_ray.__file__)).resolve().parents[1]
+    for place in (clone / "examples", Path(sys.prefix) / "share" / "kai-ray" / "examples"):
         if (place / "cluster.yaml").is_file():
             return place
     raise Failure("the examples are not installed", next="clone the repository and run `make demo`")
