@@ -7,7 +7,7 @@ is kept but in memory: the pods themselves say what has happened, so a restart l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,7 @@ class Failure:
     """What is known of a pod whose bind has failed."""
 
     uid: str
+    group: Key
     failures: int
     message: str
     until_s: float = 0.0  # held until then; 0 = its place is still kept
@@ -70,6 +71,7 @@ class Binder:
         self._open: dict[Key, dict[Key, Grant]] = {}
         self.failures: dict[Key, Failure] = {}
         self.bound = 0
+        self.on_failure: Callable[[Key], None] = lambda group: None
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -222,7 +224,8 @@ class Binder:
     def _failed(self, g: Grant, message: str) -> None:
         known = self.failures.get(g.pod)
         count = known.failures + 1 if known is not None and known.uid == g.uid else 1
-        self.failures[g.pod] = Failure(g.uid, count, message)
+        self.failures[g.pod] = Failure(g.uid, g.group, count, message)
+        self.on_failure(g.group)
         self._events.warn(
             kinds.POD, g.pod, g.uid, "BindFailed", f"not bound to {g.node}: {message}"
         )
@@ -249,9 +252,13 @@ class Binder:
         failure = self.failures.get(g.pod)
         return failure.failures if failure is not None and failure.uid == g.uid else 0
 
-    def waiting(self) -> Iterable[Key]:
-        """Gangs with binds on their way."""
-        return self._open.keys()
+    def failing(self, group: Key) -> str | None:
+        """Why members of a gang are held back after failed binds; None if none is."""
+        for pod, failure in self.failures.items():
+            if failure.group == group:
+                times = f"{failure.failures} times" if failure.failures > 1 else "once"
+                return f"binding pod {pod.name} failed {times}: {failure.message}"
+        return None
 
 
 def _text(key: Key) -> str:

@@ -9,6 +9,7 @@ from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.scheduling import SchedulingLoop
+from kai_ray.controllers.status import StatusWriter
 from kai_ray.encode import Encoder, MemberOf
 from kai_ray.scheduler import DEFAULT, Policy
 
@@ -20,10 +21,11 @@ class Control:
     encoder: Encoder
     loop: SchedulingLoop
     binder: Binder
+    status: StatusWriter
     events: Events
 
     def controllers(self) -> list[Controller]:
-        return [self.events, self.binder, self.loop]
+        return [self.events, self.binder, self.status, self.loop]
 
 
 def compose(
@@ -35,7 +37,10 @@ def compose(
     encoder = Encoder(config.encode, member_of)
     events = Events()
     binder = Binder(config, encoder, events)
-    return Control(encoder, SchedulingLoop(config, encoder, binder, policy), binder, events)
+    status = StatusWriter(config, events, binder.failing)
+    binder.on_failure = status.touch
+    loop = SchedulingLoop(config, encoder, binder, (status.observe,), policy)
+    return Control(encoder, loop, binder, status, events)
 
 
 def build(

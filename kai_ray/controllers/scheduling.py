@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from kai_ray.cluster import resources as kinds
@@ -26,11 +27,13 @@ class SchedulingLoop:
         config: ControlConfig,
         encoder: Encoder,
         binder: Binder,
+        observers: Sequence[Callable[[Cycle], None]] = (),
         policy: Policy = DEFAULT,
     ) -> None:
         self._config = config
         self._encoder = encoder
         self._binder = binder
+        self._observers = observers
         self._policy = policy
         self._seen: tuple[int, ...] | None = None
         self._next_s = 0.0
@@ -87,3 +90,5 @@ class SchedulingLoop:
         self.cycles += 1
         self.last = cycle
         self._binder.bind(cycle.encoded, cycle.plan)
+        for observe in self._observers:
+            observe(cycle)

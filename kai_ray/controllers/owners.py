@@ -1,0 +1,68 @@
+"""The object that a user knows a gang by: its top owner."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import yaml
+
+from kai_ray.api import labels as names
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.port import Key, Object, Resource
+
+
+class Owner(NamedTuple):
+    resource: Resource
+    key: Key
+    uid: str
+
+
+def top_owner(group: Object) -> Owner | None:
+    """From the note of the podgrouper, else from the owner reference; None for a bare group."""
+    meta = group["metadata"]
+    note = (meta.get("annotations") or {}).get(names.TOP_OWNER_METADATA)
+    if note:
+        found = _from_note(note, meta.get("namespace") or "")
+        if found is not None:
+            return found
+    return controller(group)
+
+
+def controller(group: Object) -> Owner | None:
+    """The object that the PodGroup was made for."""
+    meta = group["metadata"]
+    references: list[Object] = meta.get("ownerReferences") or []
+    chosen = next((r for r in references if r.get("controller")), None)
+    if chosen is None and references:
+        chosen = references[0]
+    if chosen is None:
+        return None
+    return _owner(
+        str(chosen.get("apiVersion") or ""),
+        str(chosen.get("kind") or ""),
+        str(chosen.get("name") or ""),
+        str(chosen.get("uid") or ""),
+        meta.get("namespace") or "",
+    )
+
+
+def _from_note(note: str, namespace: str) -> Owner | None:
+    try:
+        top: Any = yaml.safe_load(note)
+    except yaml.YAMLError:
+        return None
+    if not isinstance(top, dict) or not top.get("kind") or not top.get("name"):
+        return None
+    group, version = top.get("group") or "", top.get("version") or "v1"
+    api_version = top.get("apiVersion") or (f"{group}/{version}" if group else version)
+    return _owner(
+        str(api_version), str(top["kind"]), str(top["name"]), str(top.get("uid") or ""), namespace
+    )
+
+
+def _owner(api_version: str, kind: str, name: str, uid: str, namespace: str) -> Owner:
+    resource = kinds.BY_KIND.get((api_version, kind))
+    if resource is None:
+        group, _, version = api_version.rpartition("/")
+        resource = Resource(group, version, f"{kind.lower()}s", kind)
+    return Owner(resource, Key(namespace if resource.namespaced else "", name), uid)

@@ -1,0 +1,270 @@
+"""Writes what became of gangs and queues, only where something changed.
+
+Keys: "groups", "queues" and "pods". Each sends a bounded number of patches side by side and comes
+back for the rest, so that statuses are never in the way of decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kai_ray.api import labels as names
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Write
+from kai_ray.cluster.runtime import Informer, Runtime
+from kai_ray.controllers import podgroup_status, queue_status
+from kai_ray.controllers.conditions import find
+from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.cycle import Cycle
+from kai_ray.controllers.events import Events
+from kai_ray.controllers.facts import GangFacts, QueueFacts, gang_facts, queue_facts
+from kai_ray.controllers.merge_patch import difference
+from kai_ray.controllers.owners import top_owner
+from kai_ray.controllers.pod_status import PodConditions
+from kai_ray.controllers.verdict import Failing, Verdicts
+from kai_ray.encode import Problem
+from kai_ray.scheduler.plan import Wait
+
+_QUEUES_EVERY_S = 1.0
+_PODS_AFTER_S = 1.0
+_AGAIN_S = 1.0
+_KIND = {r.kind: r for r in (kinds.QUEUE, kinds.POD_GROUP, kinds.POD, kinds.NODE)}
+
+
+class StatusWriter:
+    name = "status"
+
+    def __init__(self, config: ControlConfig, events: Events, failing: Failing) -> None:
+        self._config = config
+        self._events = events
+        self._failing = failing
+        self._cycle: Cycle | None = None
+        self._gangs: GangFacts | None = None
+        self._queues: QueueFacts | None = None
+        self._verdicts: Verdicts | None = None
+        self._problems: tuple[Problem, ...] = ()
+        self._waits: dict[Key, Wait] = {}
+        self._dirty: dict[Key, None] = {}
+        self._later: dict[Key, float] = {}
+        self._written_s: dict[Key, float] = {}
+        self._pods = PodConditions(config)
+
+    def setup(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._group_informer = runtime.informer(kinds.POD_GROUP)
+        self._queue_informer = runtime.informer(kinds.QUEUE)
+        self._pods.setup(runtime)
+
+    def observe(self, cycle: Cycle) -> None:
+        """Takes in one cycle and marks what its outcome changes."""
+        before = self._gangs
+        gangs = gang_facts(cycle)
+        self._cycle, self._gangs, self._queues = cycle, gangs, queue_facts(cycle, gangs)
+        self._verdicts = Verdicts(cycle.encoded, cycle.plan.waits, self._queue_of, self._failing)
+        for key in _moved(before, gangs):
+            self._dirty[key] = None
+        self._mark_waits()
+        if cycle.encoded.problems != self._problems:
+            self._say_problems(cycle.encoded.problems)
+            self._dirty.update(dict.fromkeys(gangs.keys))
+        if self._dirty:
+            self._runtime.enqueue(self.name, "groups")
+        self._runtime.enqueue(self.name, "queues", _QUEUES_EVERY_S)
+        if cycle.encoded.orphans:
+            self._runtime.enqueue(self.name, "pods", _PODS_AFTER_S)
+
+    def _mark_waits(self) -> None:
+        assert self._verdicts is not None
+        waits, before = self._verdicts.waits, self._waits
+        now = self._runtime.clock.now()
+        for key, wait in waits.items():
+            known = before.get(key)
+            if known is None or known.reason is not wait.reason:
+                self._dirty[key] = None
+            elif known != wait and key not in self._later:
+                due = max(now, self._written_s.get(key, 0.0) + self._config.repeat_s)
+                self._later[key] = due
+                self._runtime.enqueue(self.name, "groups", due - now)
+        for key in before.keys() - waits.keys():
+            self._dirty[key] = None
+        self._waits = waits
+
+    def touch(self, group: Key) -> None:
+        """Something outside the Plan changed for a gang (a failed bind)."""
+        self._dirty[group] = None
+        self._runtime.enqueue(self.name, "groups")
+
+    def _queue_of(self, group: Key) -> str:
+        found = self._group_informer.get(group.name, group.namespace)
+        return ((found or {}).get("spec") or {}).get("queue") or ""
+
+    def _say_problems(self, problems: tuple[Problem, ...]) -> None:
+        for problem in sorted(set(problems) - set(self._problems)):
+            resource = _KIND.get(problem.kind)
+            if resource is not None:
+                key = Key(problem.namespace, problem.name)
+                found = self._runtime.informer(resource).get(key.name, key.namespace)
+                uid = (found or {"metadata": {}})["metadata"].get("uid") or ""
+                self._events.warn(resource, key, uid, "Misconfigured", problem.message)
+        self._problems = problems
+        self._runtime.enqueue(self.name, "pods", _PODS_AFTER_S)
+
+    def reconcile(self, key: str) -> float | None:
+        if self._cycle is None:
+            return None
+        if key == "queues":
+            return self._flush_queues()
+        if key == "pods":
+            assert self._verdicts is not None
+            return self._pods.flush(self._cycle, self._verdicts)
+        return self._flush_groups()
+
+    def _flush_groups(self) -> float | None:
+        now = self._runtime.clock.now()
+        for key in [k for k, due in self._later.items() if due <= now]:
+            del self._later[key]
+            self._dirty[key] = None
+        chosen = list(self._dirty)[: self._config.status_batch]
+        for key in chosen:
+            del self._dirty[key]
+            self._later.pop(key, None)
+        failed = self._write_groups(chosen, now)
+        self._dirty.update(dict.fromkeys(failed))
+        if len(self._dirty) > len(failed):
+            return 0.0
+        if failed:
+            return _AGAIN_S
+        return max(0.0, min(self._later.values()) - now) if self._later else None
+
+    def _write_groups(self, keys: list[Key], now: float) -> list[Key]:
+        assert self._gangs and self._queues and self._verdicts
+        port = self._runtime.port
+        writes: list[Write] = []
+        about: list[tuple[Key, Object, Object | None]] = []
+        for key in keys:
+            group = self._group_informer.get(key.name, key.namespace)
+            if group is None or key not in self._gangs.row_of:
+                self._written_s.pop(key, None)
+                continue
+            verdict = self._verdicts.of(key)
+            wanted = podgroup_status.desired(
+                group, key, self._gangs, self._queues, verdict, rfc3339(now)
+            )
+            patch = difference(group.get("status") or {}, wanted)
+            if not patch:
+                continue
+            if _starts(group, wanted):
+                stamp = {"metadata": {"annotations": {names.LAST_START: rfc3339(now)}}}
+                writes.append(Write(port.patch, (kinds.POD_GROUP, key.name, stamp, key.namespace)))
+                about.append((key, group, None))
+            writes.append(_patch(port.patch, kinds.POD_GROUP, key, {"status": patch}))
+            about.append((key, group, wanted))
+            if verdict is not None and verdict.blocks_start:
+                self._pods.due(key)
+                self._runtime.enqueue(self.name, "pods", _PODS_AFTER_S)
+        return self._send(self._group_informer, writes, about, now)
+
+    def _send(
+        self,
+        informer: Informer,
+        writes: list[Write],
+        about: list[tuple[Key, Object, Object | None]],
+        now: float,
+    ) -> list[Key]:
+        """Returns the keys to be tried again."""
+        failed: list[Key] = []
+        if not writes:
+            return failed
+        outcomes = self._runtime.port.batch(writes)
+        for (key, before, wanted), outcome in zip(about, outcomes, strict=True):
+            if isinstance(outcome, ApiError):
+                if not isinstance(outcome, NotFound):
+                    failed.append(key)
+                continue
+            informer.remember(outcome)
+            self._written_s[key] = now
+            if wanted is not None and informer is self._group_informer:
+                self._tell(key, before, wanted)
+        return failed
+
+    def _tell(self, key: Key, group: Object, wanted: Object) -> None:
+        """One event for each turn in the life of a gang, on it and on the user's object."""
+        old, new = find(group, "Scheduled"), find({"status": wanted}, "Scheduled")
+        if find({"status": wanted}, "Finished") and not find(group, "Finished"):
+            self._say(key, group, "Finished", find({"status": wanted}, "Finished")["message"])
+        elif (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
+            return
+        elif new["status"] == "True":
+            self._say(key, group, "Scheduled", new["message"])
+        elif new["reason"] not in ("GangIncomplete", "PodGated"):
+            self._say(key, group, "Unschedulable", f"{new['reason']}: {new['message']}", True)
+
+    def _say(
+        self, key: Key, group: Object, reason: str, message: str, warning: bool = False
+    ) -> None:
+        uid = group["metadata"].get("uid") or ""
+        self._events.say(kinds.POD_GROUP, key, uid, reason, message, warning=warning)
+        owner = top_owner(group)
+        if owner is not None:
+            self._events.say(owner.resource, owner.key, owner.uid, reason, message, warning=warning)
+
+    def _flush_queues(self) -> float | None:
+        assert self._cycle and self._queues
+        port, now = self._runtime.port, self._runtime.clock.now()
+        quota = self._cycle.encoded.snapshot.queues.quota
+        row_of = {name: i for i, name in enumerate(self._queues.names)}
+        problems = {p.name: p for p in self._problems if p.kind == "Queue"}
+        writes: list[Write] = []
+        about: list[tuple[Key, Object, Object | None]] = []
+        for queue in self._queue_informer:
+            name = queue["metadata"]["name"]
+            if name in problems:
+                wanted = queue_status.broken(queue, problems[name], rfc3339(now))
+            elif name in row_of:
+                row = row_of[name]
+                wanted = queue_status.desired(
+                    queue, row, self._queues, quota[:, row].tolist(), rfc3339(now)
+                )
+            else:
+                continue
+            patch = difference(queue.get("status") or {}, wanted)
+            if patch:
+                key = Key("", name)
+                writes.append(_patch(port.patch, kinds.QUEUE, key, {"status": patch}))
+                about.append((key, queue, wanted))
+        failed = self._send(self._queue_informer, writes, about, now)
+        return _AGAIN_S if failed else None
+
+
+def _moved(before: GangFacts | None, now: GangFacts) -> list[Key]:
+    """Gangs with other figures than after the last cycle."""
+    if before is None or before.resources != now.resources:
+        return list(now.keys)
+    if before.keys is now.keys:
+        rows = np.flatnonzero((before.figures != now.figures).any(axis=0))
+        return [now.keys[row] for row in rows.tolist()]
+    old = [before.row_of.get(key, -1) for key in now.keys]
+    source = np.array(old, dtype=np.int64)
+    padded = np.concatenate([before.figures, np.full((before.figures.shape[0], 1), -1)], axis=1)
+    rows = np.flatnonzero((padded[:, source] != now.figures).any(axis=0))
+    return [now.keys[row] for row in rows.tolist()]
+
+
+def _starts(group: Object, wanted: Object) -> bool:
+    return (
+        find({"status": wanted}, "Scheduled")["status"] == "True"
+        and find(group, "Scheduled").get("status") != "True"
+        and not find({"status": wanted}, "Finished")
+    )
+
+
+def _patch(patch: Callable[..., Any], resource: Any, key: Key, body: Object) -> Write:
+    return Write(
+        patch,
+        (resource, key.name, body, key.namespace),
+        {"patch_type": "merge", "subresource": "status"},
+    )
