@@ -172,7 +172,7 @@ class _Waits:
         return cause, self._ahead_in_queue(miss.gang, -1)
 
     def _room_at_start(self, klass: int) -> int:
-        """Copies of a class that fitted before this cycle placed anything, on nodes that suit it."""
+        """Copies of a class that fitted, on nodes that suit it, before this cycle placed any."""
         found = self._start_room.get(klass)
         if found is None:
             ledger, fit = self.session.ledger, self.session.fits.of(klass)

@@ -80,7 +80,7 @@ class Fit:
         return rule.allows(self.ledger, self.klass, ALL) is not None
 
     def _set_scores(self, scores: tuple[Score, ...]) -> None:
-        """Splits scores into a fixed sum and those that move, and asks whether a run may stay put."""
+        """Splits scores into a fixed sum and those that move; do runs stay on one node?"""
         self._fixed: Floats = np.zeros(self.ledger.nodes.count)
         moving: list[Score] = []
         for score in scores:

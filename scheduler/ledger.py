@@ -53,7 +53,7 @@ class Ledger:
         self._open_gangs()
         self._log: list[_Booked | _Charged | _Filled] = []
         self.changed: list[int] = []
-        """Nodes whose books moved, in order, undone moves included: caches read on from where they were."""
+        """Nodes whose books moved, undone moves included: caches read on from where they were."""
         self.state = 0
         """Grows with each `keep` that kept something: equal numbers mean equal books."""
 
@@ -116,7 +116,7 @@ class Ledger:
     def book(self, klass: int, node: int, idle: int, releasing: int, pods: int) -> None:
         """Moves copies of a class on a node: taken from idle, from releasing room, pods added.
 
-        A placement is (n, 0, n), a nomination (0, n, n); (-n, n, 0) turns the first into the second.
+        A placement is (n, 0, n), a nomination (0, n, n); (-n, n, 0) makes the first the second.
         """
         self._book(klass, node, idle, releasing, pods)
         self._log.append((klass, node, idle, releasing, pods))
@@ -143,7 +143,7 @@ class Ledger:
             queue_row.charge(amount, firm)
 
     def fill(self, leaf: int, pods: int, firm: int) -> None:
-        """Moves pods of a leaf from waiting to held; `firm` of them sit on room that is free now."""
+        """Moves pods of a leaf from waiting to held; `firm` of them on room that is free now."""
         self._fill(leaf, pods, firm)
         self._log.append((leaf, pods, firm, None))
 

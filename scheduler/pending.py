@@ -43,7 +43,7 @@ class Pending:
 
 
 def _run_ends(leaf: Codes, klass: Codes, nominated: Codes) -> Codes:
-    """For each position, the end of the run of equal pods that it is in. Nominated pods stand alone."""
+    """For each position, the end of its run of equal pods. Nominated pods stand alone."""
     count = int(leaf.shape[0])
     breaks = np.ones(count, dtype=np.bool_)
     breaks[:-1] = (

@@ -54,10 +54,10 @@ class Placement(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All that can be believed differently. Resources are not here: no policy overcommits a node."""
+    """All that can be believed differently. Resources are not: no policy overcommits a node."""
 
     filters: tuple[Filter, ...]
-    """In the order in which a refusal is explained; room for the request comes after all of them."""
+    """In the order in which a refusal is explained; room for the request comes after them."""
     scores: tuple[Score, ...]
     actions: tuple[Callable[[Session], None], ...] = (allocate,)
     queue_order: Callable[[QueueRow, Amounts, Amounts], Standing] = standing
@@ -82,7 +82,7 @@ FILTERS = (
 
 
 def scores(gpu: Placement | None, cpu: Placement | None) -> tuple[Score, ...]:
-    """The default scores with a layout for pods with GPUs and one for the others; None = neither."""
+    """The default scores with a layout for pods with GPUs and for the others; None = neither."""
     by_gpu = {Placement.BINPACK: gpu_binpack, Placement.SPREAD: gpu_spread}
     by_cpu = {Placement.BINPACK: cpu_binpack, Placement.SPREAD: cpu_spread}
     layout: list[Score] = []

@@ -1,4 +1,4 @@
-"""Every reason that a user can be shown, with its words: one enum for conditions, events, metrics, CLI."""
+"""Every reason a user can be shown: one enum for conditions, events, metrics and the CLI."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Reason(IntEnum):
-    """Why something waits or was moved. Additive only: recordings and dashboards hold the numbers."""
+    """Why something waits or was moved. Additive only: recordings hold the numbers."""
 
     NONE = 0
     # the node does not suit

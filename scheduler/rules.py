@@ -34,7 +34,7 @@ class Reads(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`allows(ledger, klass, at)` -> [len(at)] nodes that suit, None where the class has no such rule.
+    """`allows(ledger, klass, at)` -> [len(at)] nodes that suit; None: no such rule for the class.
 
     None must not depend on the state of the cycle. More free room must never turn True into False.
     """
@@ -48,7 +48,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`rate(fit, at)` -> [len(at)] finite, times `weight`; None where it does not concern the class.
+    """`rate(fit, at)` -> [len(at)] finite, times `weight`; None: no concern of the class.
 
     `packs` promises that taking a pod of a class never lowers the node's own value for that class
     while another copy fits: then equal pods fill the best node without looking again.

@@ -80,7 +80,7 @@ class Allocate:
         return self.session.policy.job_order(priority, self.attempts.elastic(gang), created_s, rank)
 
     def _refusal(self, gang: int, attempt: Attempt) -> Miss | None:
-        """Refuses without trying where that is certain: too little room in all, or failed before."""
+        """Refuses untried where that is certain: too little room in all, or it failed before."""
         known = self._failed.get(_asked(attempt))
         if known is not None and known[0] == self.ledger.state:
             return Miss(gang, attempt.pods, known[1], known[2], _asked(attempt))

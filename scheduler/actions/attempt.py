@@ -1,4 +1,4 @@
-"""What the next attempt of each gang consists of: which pods, of which classes, charged how much."""
+"""What the next attempt of each gang consists of: which pods, which classes, what charge."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Which gang is next: a tree of queues, each a heap of its children, each leaf a heap of its gangs.
 
-A queue stands for its best gang: of its best child, recursively. Giving a gang its place changes the
-books of one leaf and its ancestors, and those are the first of their heaps at that moment, so one
-sift per level keeps the whole order exact: a step costs O(depth * log width).
+A queue stands for its best gang: of its best child, recursively. Giving a gang its place changes
+the books of one leaf and its ancestors, and those are the first of their heaps at that moment, so
+one sift per level keeps the whole order exact: a step costs O(depth * log width).
 Source: KAI 0.17, job order by queue.
 """
 

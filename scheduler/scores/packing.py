@@ -1,9 +1,9 @@
 """Fill nodes one after the other (binpack) or use the emptiest first (spread).
 
 Source: KAI 0.17, nodeplacement. A pod that asks for GPUs is placed by free GPUs, any other by free
-CPU; free = idle + releasing. KAI scales bin-packing between the fullest and the emptiest node of the
-moment; here the scale is the largest node, which gives the same order (all other sources differ by
-10 or more, this one by at most 9) and need not be recomputed after each pod.
+CPU; free = idle + releasing. KAI scales bin-packing between the fullest and the emptiest node of
+the moment; here the scale is the largest node, which gives the same order (all other sources differ
+by 10 or more, this one by at most 9) and need not be recomputed after each pod.
 """
 
 from __future__ import annotations

@@ -12,8 +12,13 @@ from kai_ray.scheduler.snapshot import Op
 from tests.core.world import GIB, Away, Job, Node, Pod, Skew, World, X, running
 
 
-def place(nodes: list[Node], *jobs: Job, **knobs: Placement) -> dict[str, str]:
-    return World(nodes, list(jobs)).decide(policy(**knobs)).bound
+def place(
+    nodes: list[Node],
+    *jobs: Job,
+    gpu: Placement = Placement.BINPACK,
+    cpu: Placement = Placement.BINPACK,
+) -> dict[str, str]:
+    return World(nodes, list(jobs)).decide(policy(gpu, cpu)).bound
 
 
 def where(nodes: list[Node], pod: Pod, *others: Job) -> str:
