@@ -2,8 +2,8 @@
 
 Source: Kubernetes PodTopologySpread: after the pod is placed, its domain may hold at most
 `max_skew` matching pods more than the emptiest eligible domain; that minimum is 0 while there are
-fewer domains than `min_domains`. Nodes without the label are refused; only nodes that the policies admit
-count, and pods that are being deleted do not.
+fewer domains than `min_domains`. Nodes without the label are refused; only nodes that the policies
+admit count, and pods that are being deleted do not.
 """
 
 from __future__ import annotations
