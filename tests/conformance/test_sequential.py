@@ -15,7 +15,7 @@ from tests.conformance.verdict import Case
 from tests.shared import shared_dir
 
 #: What the literal rules leave out.
-_LEFT_OUT = {"pod_affinity", "pod_anti_affinity", "pvc"}
+_LEFT_OUT = {"pvc"}
 
 
 def differences(case: Case) -> list[str]:
@@ -128,6 +128,17 @@ def _job(draw: st.DrawFn, name: str, queues: list[str], nodes: list[str]) -> dic
     }
 
 
+_peer = st.one_of(
+    st.none(),
+    st.fixed_dictionaries(
+        {
+            "match_labels": st.fixed_dictionaries({"app": st.sampled_from(["a", "b"])}),
+            "topology_key": st.sampled_from(["kai.scheduler/type", "zone"]),
+        }
+    ),
+)
+
+
 @st.composite
 def _task(
     draw: st.DrawFn, name: str, gpus: int, leaves: list[str], nodes: list[str], states: list[str]
@@ -155,10 +166,13 @@ def _task(
         "order_priority": draw(st.sampled_from([None, None, None, 1, 2])),
         "request": request,
         "node_affinity_in": [draw(st.sampled_from([*nodes, "absent"]))] if odd else [],
-        "pod_affinity": None,
-        "pod_anti_affinity": None,
-        "labels": {},
+        "pod_affinity": draw(_peer) if odd else None,
+        "pod_anti_affinity": draw(_peer) if odd else None,
+        "labels": {"app": draw(st.sampled_from(["a", "b"]))},
     }
+
+
+_zone = st.sampled_from([{}, {"zone": "z1"}, {"zone": "z2"}])
 
 
 @st.composite
@@ -167,7 +181,7 @@ def _nodes(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "labels": {"kai.scheduler/type": name},
+            "labels": {"kai.scheduler/type": name} | draw(_zone),
             "allocatable": {
                 "cpu_milli": draw(st.sampled_from([8000, 64000])),
                 "memory_bytes": 10**11,

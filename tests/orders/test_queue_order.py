@@ -37,8 +37,8 @@ def row(**fields: object) -> QueueRow:
 
 
 def first(left: QueueRow, right: QueueRow, needs: tuple[Amounts, Amounts] = (NONE, NONE)) -> str:
-    decided = queue_order.compare(left, right, *needs, TOTAL)
-    assert queue_order.compare(right, left, *reversed(needs), TOTAL) == -decided
+    decided = queue_order.compare(left, right, needs[0], needs[1], TOTAL)
+    assert queue_order.compare(right, left, needs[1], needs[0], TOTAL) == -decided
     return "left" if decided < 0 else "right"
 
 
