@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from kai_ray.cluster.port import Object
 
-from . import crds, meta
+from . import kind_rules, meta
 from .kinds import Served
 from .meta import Cause
+from .schema import MOST_CAUSES
 
 
 def check(served: Served, new: Object, old: Object | None, subresource: str = "") -> None:
     """Raises Invalid with a cause per field that is wrong."""
     causes: list[Cause] = []
-    if not subresource:
+    if not subresource and (old is None or new["metadata"] != old["metadata"]):
         causes.extend(meta.check(served, new, old))
     if served.schema is not None:
         served.schema.validate(new, "", causes, old)
-    elif served.group_plural == ("apiextensions.k8s.io", "customresourcedefinitions"):
-        causes.extend(crds.check(new))
+    elif not subresource or served.resource.kind == "Node":
+        causes.extend(kind_rules.check(served.resource, new, old))
     if causes:
-        raise meta.invalid(served, new["metadata"]["name"], causes)
+        raise meta.invalid(served, new["metadata"]["name"], causes[:MOST_CAUSES])
