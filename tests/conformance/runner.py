@@ -61,9 +61,22 @@ def run_folder(folder: Path, only: str = "") -> Iterator[FileReport]:
     if not files:
         raise FileNotFoundError(f"no *.jsonl file with {only!r} in its name in {folder}")
     for path in files:
-        with path.open(encoding="utf-8") as lines:
-            cases = [json.loads(line) for line in lines if line.strip()]
-        yield FileReport(path.name, tuple(judge(case) for case in cases))
+        yield FileReport(path.name, tuple(judge(case) for case in read(path)))
+
+
+def read(path: Path) -> Iterator[Case]:
+    """The cases of a file, one a line. Raises ValueError naming the line that is no case."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                case = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"{path}:{number}: no JSON: {error}") from error
+            if not isinstance(case, dict) or "id" not in case:
+                raise ValueError(f"{path}:{number}: not a case: an object with an id is needed")
+            yield case
 
 
 def judge(case: Case) -> Verdict:

@@ -101,3 +101,6 @@ def test_a_folder_without_cases_is_named(
 ) -> None:
     assert main([str(tmp_path / "absent")]) == 2
     assert "absent" in capsys.readouterr().err
+    (tmp_path / "unit__torn.jsonl").write_text('{"id": "a", "function": "x"}\n{"id"')
+    assert main([str(tmp_path)]) == 2
+    assert "unit__torn.jsonl:2" in capsys.readouterr().err
