@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from .admittance import queue_refusal
-from .diagnosis import waits
 from .fit import Fits
 from .ledger import Ledger
 from .pending import Pending
@@ -14,6 +13,7 @@ from .policy import DEFAULT, Policy
 from .session import Placed, Session
 from .shares.books import queue_books
 from .snapshot import Codes, Floats, Snapshot
+from .waits import waits
 
 
 def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
