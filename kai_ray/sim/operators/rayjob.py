@@ -27,10 +27,9 @@ class RayJobOperator:
 
     name = "rayjob"
 
-    def __init__(self, run_time: RunModel, seed: int = 0, batch_scheduler: str = "") -> None:
+    def __init__(self, run_time: RunModel, seed: int = 0) -> None:
         self._run_time = run_time
         self._seed = seed
-        self._batch_scheduler = batch_scheduler
 
     def setup(self, runtime: Runtime) -> None:
         self._world = World(runtime)
