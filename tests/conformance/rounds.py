@@ -44,14 +44,14 @@ def run(case: Case, decide: Decide) -> list[str]:
     for number in range(1, plan["rounds_until_match"] + 1):
         session = hold_session(case, state, decide)
         bad += _call_problems(case, session, number)
-        state = _move_on(case, session.state)
+        state = move_on(case, session.state)
     bad += _problems(case, state)
     for number in range(1, plan["rounds_after_match"] + 1):
         session = hold_session(case, state, decide)
         number += plan["rounds_until_match"]
         bad += [f"round {number}: {problem}" for problem in _problems(case, session.state)]
         bad += _call_problems(case, session, number)
-        state = _move_on(case, session.state)
+        state = move_on(case, session.state)
     return bad
 
 
@@ -75,7 +75,7 @@ def hold_session(case: Case, state: Mapping[str, TaskNow], decide: Decide) -> Se
     return Session(after, calls)
 
 
-def _move_on(case: Case, state: State) -> State:
+def move_on(case: Case, state: State) -> State:
     """Binds and evictions finish, nominations are forgotten, evicted pods are made again."""
     after: State = {}
     for job in case["cluster"]["jobs"]:

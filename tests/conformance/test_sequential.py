@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.conformance import rounds, scenario, scope
@@ -232,3 +232,18 @@ def cases(draw: st.DrawFn) -> Case:
 def test_on_clusters_that_nobody_recorded(case: Case) -> None:
     scenario.build(case, scenario.start(case)).snapshot.validate()
     assert not differences(case)
+
+
+@settings(
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(cases())
+def test_what_was_left_waiting_would_wait_again(case: Case) -> None:
+    """One session takes all that can be had, unless others leave or company arrives."""
+    tasks = [task for job in case["cluster"]["jobs"] for task in job["tasks"]]
+    assume(all(task["status"] != "Releasing" and not task["pod_affinity"] for task in tasks))
+    first = rounds.hold_session(case, scenario.start(case), decide(case))
+    again = rounds.hold_session(case, rounds.move_on(case, first.state), decide(case))
+    assert again.calls == {"binds": 0, "evictions": 0, "pipelines": 0}
