@@ -15,6 +15,8 @@ from kai_ray.cluster.runtime import Runtime
 from . import pod_facts, pod_status
 from .cluster_file import ClusterConfig, NodePool
 from .node_books import NodeBooks
+from .node_health import address_of, down_since, is_down
+from .work import Work
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ class Kubelet:
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
         self._pools = {pool.name: pool for pool in config.node_pools}
+        self._work = Work(config.seed)
         self._books: dict[str, NodeBooks] = {}
         self._node_of: dict[str, str] = {}
         self._waiting: dict[str, set[str]] = defaultdict(set)
@@ -45,6 +48,7 @@ class Kubelet:
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._port = runtime.port
+        self._work.setup(runtime)
         self._nodes = runtime.informer(R.NODE)
         self._pods = runtime.informer(R.POD)
         self._pods.add_index(BY_NODE, lambda p: (p["spec"].get("nodeName") or "",))
@@ -169,7 +173,7 @@ class Kubelet:
             if wait > 0:
                 return wait
         unmet = [gate for gate in pod_facts.init_gates(pod) if not self._holds(gate)]
-        host = _address(node)
+        host = address_of(node)
         if unmet:
             for gate in unmet:
                 meta = pod["metadata"]
@@ -201,7 +205,7 @@ class Kubelet:
         beside = pod_facts.SUBMITTER in names and len(names) > 1
         if beside and "terminated" in pod_facts.container_state(pod, pod_facts.SUBMITTER):
             return None
-        life = self._life_s(pod, pool, ends=beside or pod_facts.ends_by_itself(pod))
+        life = self._work.life_s(pod, pool, ends=beside or pod_facts.ends_by_itself(pod))
         if life is None:
             return None
         uid = pod["metadata"]["uid"]
@@ -210,7 +214,7 @@ class Kubelet:
             began = self._began[uid] = _started(pod, now)
         if began + life > now:
             return began + life - now
-        code = self._code(pod)
+        code = self._work.code(pod)
         if beside:
             self._write(
                 pod, pod_status.container_ended(pod, pod_facts.SUBMITTER, code, self._stamp())
@@ -248,62 +252,6 @@ class Kubelet:
         made = self._write(pod, fresh)
         return None if made is None else self._progress(made, pool)
 
-    # ------------------------------------------------------------------ how long, and how it ends
-
-    def _life_s(self, pod: Object, pool: NodePool, *, ends: bool) -> float | None:
-        """Seconds that the work runs, or None for ever."""
-        texts = self._annotated(pod, L.RUN_TIME, chain=ends)
-        if texts is not None:
-            try:
-                return pod_facts.duration_s(texts)
-            except ValueError as error:
-                log.warning("%s: annotation %s: %s", pod["metadata"]["name"], L.RUN_TIME, error)
-        if not ends:
-            return None
-        meta = pod["metadata"]
-        return pool.run_time.model().seconds(
-            self._config.seed, meta["namespace"], meta["name"], pod_facts.restarts(pod)
-        )
-
-    def _code(self, pod: Object) -> int:
-        text = self._annotated(pod, L.EXIT_CODE, chain=True)
-        if text is None:
-            return 0
-        attempt = pod_facts.restarts(pod) + sum(
-            (o.get("status") or {}).get("failed") or 0 for o in self._owners(pod)
-        )
-        try:
-            return pod_facts.codes(text)(attempt)
-        except ValueError:
-            log.warning("%s: annotation %s: %r: write numbers such as 1 or 1,0",
-                        pod["metadata"]["name"], L.EXIT_CODE, text)  # fmt: skip
-            return 0
-
-    def _annotated(self, pod: Object, key: str, *, chain: bool) -> str | None:
-        """The annotation on the pod or, with `chain`, on the nearest owner that has it."""
-        for obj in [pod, *(self._owners(pod) if chain else ())]:
-            text = (obj["metadata"].get("annotations") or {}).get(key)
-            if text is not None:
-                return text
-        return None
-
-    def _owners(self, pod: Object) -> list[Object]:
-        """The chain of controllers, nearest first, as far as this process watches their kinds."""
-        found: list[Object] = []
-        obj: Object | None = pod
-        while obj is not None and len(found) < 8:
-            refs = obj["metadata"].get("ownerReferences") or ()
-            ref = next((r for r in refs if r.get("controller")), None)
-            resource = R.BY_KIND.get((ref["apiVersion"], ref["kind"])) if ref else None
-            if ref is None or resource is None:
-                break
-            obj = self._runtime.informer(resource).get(
-                ref["name"], pod["metadata"]["namespace"] if resource.namespaced else ""
-            )
-            if obj is not None:
-                found.append(obj)
-        return found
-
     # ------------------------------------------------------------------ the end of pods and nodes
 
     def _terminate(self, pod: Object) -> float | None:
@@ -329,11 +277,6 @@ class Kubelet:
                 self._port.delete(
                     R.POD, meta["name"], meta["namespace"], grace_s=0, uid=meta["uid"]
                 )
-            except ApiError as error:
-                log.debug("pod %s is gone already: %s", meta["name"], error)
-        elif not meta.get("finalizers"):
-            try:
-                self._port.delete(R.POD, meta["name"], meta["namespace"], grace_s=0)
             except ApiError as error:
                 log.debug("pod %s is gone already: %s", meta["name"], error)
         self._release(meta["uid"])
@@ -390,21 +333,6 @@ class Kubelet:
         return made
 
 
-def is_down(node: Object) -> bool:
-    """Ready is not True: nothing that runs there can report."""
-    for condition in (node.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            return condition["status"] != "True"
-    return False
-
-
-def down_since(node: Object) -> float:
-    for condition in (node.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            return epoch(condition["lastTransitionTime"])
-    return 0.0
-
-
 def held_devices(pod: Object) -> list[int]:
     """The GPU indices that the pod's status names."""
     return [int(i.rpartition("-")[2]) for i in _device_ids(pod)]
@@ -427,17 +355,7 @@ def _started(pod: Object, now: float) -> float:
     return now
 
 
-def _address(node: Object) -> str:
-    for address in (node.get("status") or {}).get("addresses") or ():
-        if address["type"] == "InternalIP":
-            return address["address"]
-    return ""
-
-
 def _selected(pod: Object, node: Object) -> bool:
     labels = node["metadata"].get("labels") or {}
     wanted = pod["spec"].get("nodeSelector") or {}
     return all(labels.get(k) == v for k, v in wanted.items())
-
-
-__all__ = ["Kubelet", "down_since", "held_devices", "is_down"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.clock import epoch, rfc3339
 from kai_ray.cluster.port import AlreadyExists, NotFound, Object
 from kai_ray.cluster.runtime import Runtime
 
 from .cluster_file import ClusterConfig
-from .kubelet import down_since, is_down
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 LEASES = "kube-node-lease"
@@ -163,3 +162,25 @@ def _reported(node: Object) -> bool:
 
 def _tainted(node: Object) -> bool:
     return any(t["key"] == UNREACHABLE for t in node["spec"].get("taints") or ())
+
+
+def is_down(node: Object) -> bool:
+    """Ready is not True: nothing that runs there can report."""
+    for condition in (node.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return condition["status"] != "True"
+    return False
+
+
+def down_since(node: Object) -> float:
+    for condition in (node.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return epoch(condition["lastTransitionTime"])
+    return 0.0
+
+
+def address_of(node: Object) -> str:
+    for address in (node.get("status") or {}).get("addresses") or ():
+        if address["type"] == "InternalIP":
+            return address["address"]
+    return ""

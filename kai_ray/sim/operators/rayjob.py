@@ -204,7 +204,9 @@ class RayJobOperator:
         if mode == "SidecarMode":
             state = pod_facts.container_state(head, pod_facts.SUBMITTER) if head else {}
             ended = state.get("terminated")
-            return (ended["exitCode"] if ended else None), None
+            if ended is None:
+                return None, None
+            return ended["exitCode"] or self._code(job, status), None
         began = epoch(status["rayJobInfo"]["startTime"])
         due = began + self._seconds(job, status) - self._world.now()
         return (None, due) if due > 0 else (self._code(job, status), None)
@@ -218,7 +220,7 @@ class RayJobOperator:
         done = condition(submitter, "Complete")
         failed = condition(submitter, "Failed")
         if done and done["status"] == "True":
-            return 0
+            return self._code(job, status)
         return 1 if failed and failed["status"] == "True" else None
 
     def _seconds(self, job: Object, status: Object) -> float:
