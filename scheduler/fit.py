@@ -1,8 +1,8 @@
 """THE primitive: how many copies of a class fit on each node, and which node is best.
 
 One `Fit` per class and cycle. It remembers how far it has read the ledger's list of changed nodes
-and recomputes those columns only; classes that look at other pods are recomputed whole when
-anything moved. Placement, explanation and capacity of a set of nodes all read the same arrays.
+and recomputes those columns only; a class that looks at other pods is recomputed whole when one of
+those came or went. Placement, explanation and the capacity of a set of nodes read the same arrays.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ class Fit:
         self.asked = tuple(np.flatnonzero(self.request > 0).tolist())
         self.asks_gpu = bool(self.request[GPU] > 0)
         #: Whether pods elsewhere matter: then copies of nodes do not add up.
-        self.linked = not ledger.peers[klass].none
+        self._counters = ledger.peers[klass].counters()
+        self.linked = bool(self._counters)
         count = ledger.nodes.count
         self.now: Ints = np.zeros(count, dtype=np.int64)
         self.later: Ints = np.zeros(count, dtype=np.int64)
         self._seen = -1
+        self._moves = 0
         self._single = any(f.single(ledger, klass) for f in filters if f.single)
         self.suits = self._facts(filters)
         self._moving = tuple(f for f in filters if f.reads and self._concerns(f))
@@ -106,7 +108,8 @@ class Fit:
         if seen == end:
             return
         self._seen = end
-        if seen < 0 or self.linked or (end - seen) * 4 > self.ledger.nodes.count + 64:
+        moves, self._moves = self._moves, sum(counter.moves for counter in self._counters)
+        if seen < 0 or moves != self._moves or (end - seen) * 4 > self.ledger.nodes.count + 64:
             self._compute(ALL)
         elif end - seen == 1:
             self._compute(np.array(changed[seen:], dtype=np.int32))

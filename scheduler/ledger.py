@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .peers import PeerBook, PeerRules
+from .peers import Counter, PeerBook, PeerRules
 from .shares.books import QueueBooks
 from .shares.row import Amounts, QueueRow, queue_rows
 from .shares.tree import path
@@ -47,7 +47,7 @@ class Ledger:
         wanted = np.bincount(pending, minlength=snapshot.classes.count) > 0
         peers = PeerBook(snapshot, self.nodes, self.node_of, wanted)
         self.peers: list[PeerRules] = peers.rules
-        self._moved = peers.moved
+        self._moved: list[list[Counter]] = peers.moved
         self.queues: list[QueueRow] = queue_rows(snapshot.queues, books, share)
         self._paths: dict[int, tuple[int, ...]] = {}
         self._open_gangs()

@@ -19,14 +19,14 @@ from .snapshot import USED, Bools, ClassRules, Codes, Ints, Nodes, PeerTerm, Sna
 class Counter:
     """How many pods, weighted by class, each domain holds."""
 
-    __slots__ = ("counts", "domain", "weight")
+    __slots__ = ("counts", "domain", "moves", "weight")
 
-    def __init__(self, domain: Codes, weight: Ints) -> None:
+    def __init__(self, domain: Codes, weight: Ints, domains: int) -> None:
         self.domain = domain  # [N]; -1 = the node does not count
         self.weight = weight  # [C]
-        size = int(domain.max(initial=-1)) + 1
-        #: [D + 1]; the last entry stays 0, so that a missing domain (-1) reads as "none".
-        self.counts: Ints = np.zeros(size + 1, dtype=np.int64)
+        #: [domains + 1]; the last entry stays 0, so that a missing domain (-1) reads as "none".
+        self.counts: Ints = np.zeros(domains + 1, dtype=np.int64)
+        self.moves = 0  # grows with each change
 
     def count(self, klass: Codes, node: Codes) -> None:
         """Counts pods that are there already: `klass` and `node` of each."""
@@ -39,6 +39,7 @@ class Counter:
         domain = self.domain[node]
         if domain >= 0:
             self.counts[domain] += self.weight[klass] * copies
+            self.moves += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,11 @@ class PeerRules:
     likes: tuple[tuple[int, Counter], ...] = ()
     spread: tuple[SpreadRule, ...] = ()
 
-    @property
-    def none(self) -> bool:
-        """Whether other pods do not matter to the class."""
-        return not (self.near or self.apart or self.likes or self.spread)
+    def counters(self) -> tuple[Counter, ...]:
+        """Everything the rules read. Empty: other pods do not matter to the class."""
+        liked = (counter for _, counter in self.likes)
+        spread = (rule.counter for rule in self.spread)
+        return tuple(dict.fromkeys((*self.near, *self.apart, *liked, *spread)))
 
 
 _NONE = PeerRules()
@@ -82,18 +84,17 @@ class PeerBook:
         self.snapshot, self.nodes = snapshot, nodes
         classes = snapshot.classes
         self.rules: list[PeerRules] = [_NONE] * classes.count
-        self._counters: dict[tuple[bytes, bytes, bool], Counter] = {}
+        self._counters: dict[tuple[int, bytes, bytes], Counter] = {}
         if snapshot.peers or any(rules.spread for rules in classes.rules):
             self._index()
             self._place(node_of)
             for klass in np.flatnonzero(wanted).tolist():
                 self.rules[klass] = self._rules(klass, classes.rules[klass])
-        counters = list(self._counters.values())
         #: Per class, the counters that its pods move.
-        self.moved: list[tuple[Counter, ...]] = [
-            tuple(counter for counter in counters if counter.weight[klass])
-            for klass in range(classes.count)
-        ]
+        self.moved: list[list[Counter]] = [[] for _ in range(classes.count)]
+        for counter in self._counters.values():
+            for klass in np.flatnonzero(counter.weight).tolist():
+                self.moved[klass].append(counter)
 
     def _index(self) -> None:
         """Which terms match, repel and attract which classes, as [P, C] tables."""
@@ -164,8 +165,7 @@ class PeerBook:
                 eligible = _both(eligible, required(self.nodes, rules))
             if constraint.honor_taints:
                 eligible = _both(eligible, bearable(self.nodes, rules))
-            counted = np.where(eligible, domain, -1).astype(np.int32)
-            counter = self._get(counted, peer.matches.astype(np.int64), staying=True, like=domain)
+            counter = self._counter(peer, peer.matches.astype(np.int64), eligible)
             found.append(
                 SpreadRule(
                     counter=counter,
@@ -179,18 +179,17 @@ class PeerBook:
             )
         return tuple(found)
 
-    def _counter(self, peer: PeerTerm, weight: Ints) -> Counter:
-        domain = self.nodes.domain[peer.topology]
-        return self._get(domain, weight, staying=False, like=domain)
-
-    def _get(self, domain: Codes, weight: Ints, staying: bool, like: Codes) -> Counter:
-        """The shared counter; `like` bounds the domain codes that it may be asked for."""
-        key = (domain.tobytes(), weight.tobytes(), staying)
+    def _counter(self, peer: PeerTerm, weight: Ints, eligible: Bools | None = None) -> Counter:
+        """The shared counter; with `eligible` nodes named, it leaves out pods that are leaving."""
+        key = (peer.topology, weight.tobytes(), b"" if eligible is None else eligible.tobytes())
         counter = self._counters.get(key)
         if counter is None:
-            counter = self._counters[key] = Counter(domain, weight)
-            counter.counts = np.zeros(int(like.max(initial=-1)) + 2, dtype=np.int64)
-            counter.count(*(self._staying if staying else self._there))
+            domain = self.nodes.domain[peer.topology]
+            size = int(domain.max(initial=-1)) + 1
+            if eligible is not None:
+                domain = np.where(eligible, domain, -1).astype(np.int32)
+            counter = self._counters[key] = Counter(domain, weight, size)
+            counter.count(*(self._there if eligible is None else self._staying))
         return counter
 
 

@@ -98,8 +98,9 @@ class _Waits:
         if nominated:
             reason = Reason.WAITING_FOR_RELEASE
             return Wait(gang, reason, placeable=nominated, wanted=pending, blocks_start=not runs)
+        # Nothing was tried: the pending pods do not complete a subgroup that is still missing.
         reason = Reason.POD_GATED if gated else Reason.GANG_INCOMPLETE
-        return Wait(gang, reason, wanted=pending + gated, blocks_start=not runs)
+        return Wait(gang, reason, placeable=pending, wanted=pending, blocks_start=not runs)
 
     def _complete(self, gang: int) -> tuple[int, int]:
         """Pods the gang could run now, and the fewest that meet its minimum."""

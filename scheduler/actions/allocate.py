@@ -11,6 +11,7 @@ import numpy as np
 from ..capacity import over_capacity
 from ..gang_state import ready
 from ..orders.job_iteration import Job, JobIteration
+from ..pending import Run
 from ..session import Miss, Placed, Session
 from .attempt import Attempt, Attempts
 
@@ -36,7 +37,7 @@ class Allocate:
         #: action, so it holds to its end; only for classes that do not look at other pods.
         self._refused: dict[int, tuple[int, int]] = {}
         #: Per attempt, the ledger's state in which it failed: the same again fails the same.
-        self._failed: dict[tuple[tuple[int, int], ...], tuple[int, int, int]] = {}
+        self._failed: dict[tuple[Run, ...], tuple[int, int, int]] = {}
 
     def run(self) -> None:
         session, ledger, attempts = self.session, self.ledger, self.attempts
@@ -81,7 +82,7 @@ class Allocate:
 
     def _refusal(self, gang: int, attempt: Attempt) -> Miss | None:
         """Refuses untried where that is certain: too little room in all, or it failed before."""
-        known = self._failed.get(_asked(attempt))
+        known = self._failed.get(_signature(attempt))
         if known is not None and known[0] == self.ledger.state:
             return Miss(gang, attempt.pods, known[1], known[2], _asked(attempt))
         for klass, pods in _totals(attempt):
@@ -161,7 +162,7 @@ class Allocate:
 
     def _note_failure(self, gang: int, attempt: Attempt, klass: int, placeable: int) -> Miss:
         asked = _asked(attempt)
-        self._failed[asked] = (self.ledger.state, placeable, klass)
+        self._failed[_signature(attempt)] = (self.ledger.state, placeable, klass)
         totals = _totals(attempt)
         if len(totals) == 1 and not self.session.fits.get(klass).linked:
             self._refused[klass] = (attempt.pods, placeable)
@@ -171,6 +172,11 @@ class Allocate:
 def _asked(attempt: Attempt) -> tuple[tuple[int, int], ...]:
     """(klass, pods) of each run, in order."""
     return tuple((run[2], run[1]) for _, run in attempt.runs)
+
+
+def _signature(attempt: Attempt) -> tuple[Run, ...]:
+    """What decides the outcome of an attempt in a given state of the ledger."""
+    return tuple((0, pods, klass, nominated) for _, (_, pods, klass, nominated) in attempt.runs)
 
 
 def _totals(attempt: Attempt) -> list[tuple[int, int]]:
