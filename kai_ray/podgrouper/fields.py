@@ -1,9 +1,9 @@
 """Who decides queue, priority, preemptibility, topology and delays, and in which order.
 
 The order is the same for all kinds and does not depend on which pod came last:
-KAI's label or annotation (top owner, then owners from the nearest up, then the pod at hand or, from
-a workload's own sight, its pod templates) > the kind's own field, if a Queue or PriorityClass of that name exists > namespace label >
-default of the kind.
+KAI's label or annotation (top owner, then owners from the nearest up, then the pod at hand or, seen
+from the workload, its pod templates) > the kind's own field, if a Queue or PriorityClass of that
+name exists > namespace label > default of the kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs a `unit__podgrouper` vector: KAI's answer, except where our rules decide otherwise.
 
-`check` derives the group as KAI's vectors pose the question (a pod, its top owner, what can be read).
-Where a rule of podgrouper.md §7 applies to the *input*, KAI's expectation is rewritten by that rule,
+`check` derives the group as the vectors pose the question: a pod, its top owner, what can be read.
+Where a rule of ours applies to the *input*, KAI's expectation is rewritten by that rule,
 here and without the product's help; if that changes it, the case "differs by rule N".
 """
 
@@ -162,7 +162,7 @@ def _whole(owner: Mapping[str, Any], reader: VectorReader) -> dict[str, Any]:
 
 
 def _skipping(w: Workload) -> tuple[Rule, Workload]:
-    """KAI's unit tests of the skipping grouper register no other grouper: all below is the default."""
+    """KAI's unit tests of the skipping grouper register no other: all below is the default."""
     known = kind_key(w.top) in WRAPPERS
     if known:
         return resolve(w)

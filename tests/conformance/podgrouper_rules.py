@@ -1,4 +1,4 @@
-"""What our rules (podgrouper.md §7) make of KAI's expectation of a vector, computed from the input.
+"""What our rules make of KAI's expectation of a vector, computed from the input.
 
 Written apart from the product, and simpler: it knows only what vectors can hold.
 """
@@ -87,7 +87,7 @@ def _only_submitter(given: Mapping[str, Any], wanted: Wanted) -> list[int]:
 
 
 def _ray_tree(spec: Mapping[str, Any]) -> tuple[list[dict[str, Any]] | None, int, bool]:
-    """(subgroups, pods that must start, whether replicas span hosts); None where replicas are absurd."""
+    """(subgroups, pods that must start, whether replicas span hosts); None if absurd."""
     grows = spec.get("enableInTreeAutoscaling") is True
     tree = [_leaf("headgroup", 1, None)]
     total, deep = 1, False

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from kai_ray.api import operator_defaults as kuberay
 from kai_ray.podgrouper.build import build_group, soft_template
 from kai_ray.podgrouper.groups import Group, Member
-from kai_ray.podgrouper.values import GroupError, Object, dig, mapping, name_of, text
+from kai_ray.podgrouper.values import (
+    GroupError,
+    Object,
+    dig,
+    mapping,
+    metadata,
+    name_of,
+    namespace_of,
+    text,
+    uid_of,
+)
 from kai_ray.podgrouper.workload import UNKNOWN_NAME, Place, Rule, Workload
 
 from .ray_cluster import cluster_group, find_cluster, place_ray_pod, planned_cluster
@@ -75,7 +85,7 @@ def _attempt(w: Workload) -> tuple[Object | None, str]:
             )
         name = f"{name_of(job)}-{UNKNOWN_NAME}"
         return planned_cluster(spec, name, job), "spec.rayClusterSpec"
-    name = text(job, "status.rayClusterName")
+    name = text(job, "status.rayClusterName") or _newest_cluster(w)
     for owner in w.owners:
         if owner.get("kind") == "RayCluster":
             name = name_of(owner)
@@ -87,6 +97,22 @@ def _attempt(w: Workload) -> tuple[Object | None, str]:
             "wait until the operator has made it",
         )
     return cluster, "spec"
+
+
+def _newest_cluster(w: Workload) -> str:
+    """The last cluster made for the job: its status may be behind."""
+    uid = uid_of(w.subject)
+    version = str(w.subject.get("apiVersion") or "")
+    owned = [
+        c
+        for c in (w.reader.list(version, "RayCluster", namespace_of(w.subject)) if uid else ())
+        if any(r.get("uid") == uid for r in metadata(c).get("ownerReferences") or ())
+    ]
+    return max(owned, key=_age, default={}).get("metadata", {}).get("name", "")
+
+
+def _age(obj: Object) -> tuple[str, str]:
+    return str(metadata(obj).get("creationTimestamp") or ""), name_of(obj)
 
 
 def place_job_pod(w: Workload, pod: Object, groups: Sequence[Group]) -> Place:

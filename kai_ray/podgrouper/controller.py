@@ -1,0 +1,361 @@
+"""Keeps a PodGroup for every workload of ours: from the workload itself, before it has pods.
+
+Keys are objects, "group/Kind|namespace|name": a workload, or what owns a pod. An object that is not
+the owner of its group hands over to the one that is. Pods without an owner have keys of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kai_ray.api import labels as keys
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.port import Object, Port, Resource
+from kai_ray.cluster.runtime import Runtime
+from kai_ray.encode.settings import Membership
+
+from .chains import chain_above, owner_reference_of, resolve_chain
+from .cluster_reader import ClusterReader
+from .members import Members
+from .registry import RULES, WRAPPERS, is_workload, kind_key
+from .report import Reporter, Say, is_terminating
+from .values import (
+    GroupError,
+    annotations_of,
+    group_of,
+    labels,
+    metadata,
+    name_of,
+    namespace_of,
+    uid_of,
+)
+from .values import (
+    Object as Obj,
+)
+from .workload import Settings
+from .writer import BY_GROUP, Writer, has_node
+
+BY_OWNER_KEY = "podgrouper/owner-key"
+_DISCOVER = "discover"
+#: Parts of a status that groups are derived from, by kind; other status changes mean nothing.
+_STATUS_READ = {
+    "RayJob": ("rayClusterName",),
+    "RayService": ("activeServiceStatus", "pendingServiceStatus"),
+    "JobSet": ("replicatedJobsStatus",),
+    "Job": ("succeeded", "conditions"),
+    "SparkApplication": ("sparkApplicationId",),
+    "PodGang": (),
+}
+_RETRY_S = 5.0
+
+
+def object_key(group: str, kind: str, namespace: str, name: str) -> str:
+    return f"{group}/{kind}|{namespace}|{name}"
+
+
+def key_for(obj: Obj) -> str:
+    group, kind = kind_key(obj)
+    return object_key(group, kind, namespace_of(obj), name_of(obj))
+
+
+def _reference_key(pod: Obj) -> Iterable[str]:
+    try:
+        reference = owner_reference_of(pod)
+    except GroupError:
+        return (key_for(pod),)
+    if reference is None:
+        return (object_key("", "Pod", namespace_of(pod), name_of(pod)),)
+    group, kind = group_of(str(reference.get("apiVersion") or "")), str(reference.get("kind") or "")
+    return (object_key(group, kind, namespace_of(pod), str(reference.get("name") or "")),)
+
+
+def _stamped(pod: Obj) -> Iterable[str]:
+    found = annotations_of(pod).get(keys.POD_GROUP)
+    return (f"{namespace_of(pod)}/{found}",) if found else ()
+
+
+class Podgrouper:
+    """The controller, and through `member_of` the index that admission and the encoder ask.
+
+    say: told of refusals as Warning events; without it the controller writes events itself.
+    """
+
+    name = "podgrouper"
+
+    def __init__(
+        self, settings: Settings | None = None, *, port: Port | None = None, say: Say | None = None
+    ) -> None:
+        self.settings = settings or Settings()
+        self.reader = ClusterReader(port)
+        self.members = Members(self.reader, self.settings)
+        self.reporter = Reporter(say)
+        self.writer = Writer(self.reader, self.reporter, self.settings)
+        self._runtime: Runtime | None = None
+
+    def member_of(self, pod: Obj) -> Membership | None:
+        """Group and leaf of a pod, None while nobody can tell. Safe inside admission."""
+        return self.members.of(pod)
+
+    # ------------------------------------------------------------------ watching
+
+    def setup(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.reader.attach(runtime)
+        self.reporter.attach(runtime)
+        self.writer.attach(runtime)
+        pods = self.reader.cache(kinds.POD)
+        pods.add_index(BY_OWNER_KEY, _reference_key)
+        pods.add_index(BY_GROUP, _stamped)
+        for resource in (kinds.NAMESPACE, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.TOPOLOGY):
+            if self.reader.serves(resource):
+                self.reader.cache(resource).on_change(self._on_surroundings)
+        groups = self.reader.cache(kinds.POD_GROUP)
+        groups.on_change(self._on_group)
+        definitions = self.reader.cache(kinds.CRD) if self.reader.serves(kinds.CRD) else None
+        self._discover()
+        pods.on_change(self._on_pod)
+        if definitions is not None:
+            definitions.on_change(self._on_definition)
+
+    def _discover(self) -> None:
+        """Starts a cache for every kind with a rule that is served now."""
+        for group, kind in (*RULES, *WRAPPERS, ("apps", "ReplicaSet")):
+            resource = self.reader.resource(f"{group}/" if group else "v1", kind)
+            if resource is None or self.reader.cached(resource):
+                continue
+            if self.reader.serves(resource):
+                self.reader.cache(resource).on_change(self._on_workload)
+
+    def _on_definition(self, old: Obj | None, new: Obj | None) -> None:
+        if new is not None and self.reader.learn(new) is not None:
+            self._enqueue(_DISCOVER)
+
+    def _on_workload(self, old: Obj | None, new: Obj | None) -> None:
+        if old is not None and new is not None and _looks_the_same(old, new):
+            return
+        obj = new or old
+        assert obj is not None
+        self._forget(obj)
+        self._enqueue(key_for(obj))
+        if new is None or old is None:  # what it belongs to has gained or lost a part
+            for reference in metadata(obj).get("ownerReferences") or ():
+                if isinstance(reference, dict):
+                    self.members.forget(str(reference.get("uid")))
+                    group = group_of(str(reference.get("apiVersion") or ""))
+                    name = str(reference.get("name"))
+                    kind = str(reference.get("kind"))
+                    self._enqueue(object_key(group, kind, namespace_of(obj), name))
+
+    def _forget(self, obj: Obj) -> None:
+        self.members.forget(uid_of(obj))
+
+    def _on_surroundings(self, old: Obj | None, new: Obj | None) -> None:
+        """Queues, priority classes, namespaces: they decide fields of groups derived before."""
+        if old is None and new is not None and (new.get("kind") in ("Queue", "PriorityClass")):
+            self.members.forget_all()
+        elif old is not None and (new is None or labels(old) != labels(new)):
+            self.members.forget_all()
+            if new is not None and new.get("kind") == "Namespace":
+                self._enqueue_namespace(name_of(new))
+
+    def _enqueue_namespace(self, namespace: str) -> None:
+        for group, kind in RULES:
+            resource = self.reader.resource(f"{group}/" if group else "v1", kind)
+            if resource is not None and kind != "Pod" and self.reader.cached(resource):
+                for obj in self.reader.cache(resource).list(namespace):
+                    self._enqueue(key_for(obj))
+
+    def _on_pod(self, old: Obj | None, new: Obj | None) -> None:
+        if new is None:
+            assert old is not None
+            self.members.leave(old)
+            return
+        if old is None:
+            self.members.sit(new)
+        if not self.writer.ours(new) or (old is not None and _pod_says_the_same(old, new)):
+            return
+        for key in _reference_key(new):
+            self._enqueue(key)
+
+    def _on_group(self, old: Obj | None, new: Obj | None) -> None:
+        """A group that vanished is made again if its workload still wants it."""
+        if new is None and old is not None:
+            for reference in metadata(old).get("ownerReferences") or ():
+                group = group_of(str(reference.get("apiVersion") or ""))
+                kind, name = str(reference.get("kind")), str(reference.get("name"))
+                self._enqueue(object_key(group, kind, namespace_of(old), name))
+
+    def _enqueue(self, key: str) -> None:
+        assert self._runtime is not None
+        self._runtime.enqueue(self.name, key)
+
+    # ------------------------------------------------------------------ reconciling
+
+    def reconcile(self, key: str) -> float | None:
+        if key == _DISCOVER:
+            self._discover()
+            return None
+        kind, namespace, name = key.split("|", 2)
+        group, _, kind = kind.rpartition("/")
+        if (group, kind) == ("", "Pod"):
+            return self._reconcile_pod(namespace, name)
+        resource = self.reader.resource(f"{group}/" if group else "v1", kind)
+        pods = self._pods_of_key(key)
+        obj = self._object(resource, name, namespace)
+        if obj is None:
+            return self._unreadable(pods)
+        return self._reconcile_owner(resource, obj, pods)
+
+    def _object(self, resource: Resource | None, name: str, namespace: str) -> Obj | None:
+        if resource is None:
+            return None
+        found = self.reader.owner(resource.api_version, resource.kind, name, namespace)
+        if found is not None and not found.get("kind"):
+            return {**found, "apiVersion": resource.api_version, "kind": resource.kind}
+        return found
+
+    def _pods_of_key(self, key: str) -> list[Obj]:
+        found = self.reader.cache(kinds.POD).by_index(BY_OWNER_KEY, key)
+        return [p for p in found if self.writer.ours(p)]
+
+    def _reconcile_pod(self, namespace: str, name: str) -> float | None:
+        pod = self.reader.cache(kinds.POD).get(name, namespace)
+        if pod is None or not self.writer.ours(pod) or is_terminating(pod):
+            return None
+        if metadata(pod).get("ownerReferences"):  # owners that contradict each other
+            return self._place_pods([pod])
+        stamped = annotations_of(pod).get(keys.POD_GROUP)
+        if stamped and stamped != self._own_group_name(pod):
+            return None  # the user's own group
+        return self._place_pods([pod])
+
+    def _own_group_name(self, pod: Obj) -> str:
+        notes = {k: v for k, v in annotations_of(pod).items() if k != keys.POD_GROUP}
+        bare = {**pod, "metadata": {**metadata(pod), "annotations": notes}}
+        found = self.members.of(bare)
+        return found.group if found else ""
+
+    def _unreadable(self, pods: list[Obj]) -> float | None:
+        """The owner is gone, or of a kind that we cannot read: pods show what can be known."""
+        return self._place_pods(pods) if pods else None
+
+    def _reconcile_owner(
+        self, resource: Resource | None, obj: Obj, pods: list[Obj]
+    ) -> float | None:
+        if kind_key(obj) in WRAPPERS:
+            self._enqueue_children(obj)
+            return self._place_pods(pods)
+        try:
+            above = chain_above(self.reader, obj, namespace_of(obj))
+        except GroupError as error:
+            if is_terminating(obj):
+                return None
+            return self._refused(resource, obj, error, pods)
+        found = resolve_chain(self.reader, self.settings, (obj, *above), _oldest(pods))
+        if found.skipped:
+            return None
+        subject = found.workload.subject
+        if uid_of(subject) != uid_of(obj) and is_workload(subject):
+            self._enqueue(key_for(subject))
+            return None
+        if found.rule.per_pod:
+            return self._place_pods([*pods, *self.writer.pods_below(obj)])
+        if found.error is not None:
+            return self._refused(resource, obj, found.error, [*pods, *self.writer.pods_below(obj)])
+        if not is_workload(subject) and not pods:
+            return None
+        self.writer.write(resource, obj, found, self.writer.pods_below(obj))
+        return self._check_places(pods)
+
+    def _enqueue_children(self, obj: Obj) -> None:
+        for child in self.reader.owned_by(uid_of(obj), pods=False):
+            if is_workload(child):
+                self._enqueue(key_for(child))
+
+    def _refused(
+        self, resource: Resource | None, obj: Obj, error: GroupError, pods: list[Obj]
+    ) -> float | None:
+        self.reporter.refused(resource, obj, error)
+        self.reporter.hold_pods([p for p in pods if not has_node(p)], error)
+        for group in self.writer.groups_of(obj):
+            self.reporter.mark_group(group, error)
+        return None
+
+    def _check_places(self, pods: list[Obj]) -> float | None:
+        """Says of pods that are not stamped why they cannot be placed, if so."""
+        for pod in pods:
+            if keys.POD_GROUP in annotations_of(pod) or is_terminating(pod):
+                continue
+            try:
+                self.members.must(pod)
+            except GroupError as error:
+                self.reporter.refused(kinds.POD, pod, error)
+                if not has_node(pod):
+                    self.reporter.hold_pods([pod], error)
+        return None
+
+    # ------------------------------------------------------------------ pods with their own groups
+
+    def _place_pods(self, pods: list[Obj]) -> float | None:
+        """Groups for pods one by one: kinds with a group per pod, and owners that nobody knows."""
+        again: float | None = None
+        seen: set[str] = set()
+        for pod in pods:
+            if is_terminating(pod) or uid_of(pod) in seen:
+                continue
+            seen.add(uid_of(pod))
+            try:
+                self._place_pod({"apiVersion": "v1", "kind": "Pod", **pod})
+            except GroupError as error:
+                self.reporter.refused(kinds.POD, pod, error)
+                if not has_node(pod):
+                    self.reporter.hold_pods([pod], error)
+                if error.reason in ("OwnerNotFound", "GroupPending"):
+                    again = _RETRY_S
+        return again
+
+    def _place_pod(self, pod: Obj) -> None:
+        reference = owner_reference_of(pod)
+        if reference is None:
+            found = resolve_chain(self.reader, self.settings, (pod,), pod)
+        else:
+            found = self.members.resolved(pod, str(reference.get("uid") or ""))
+        if found.skipped or annotations_of(pod).get(keys.SKIP_PODGROUPER) == "true":
+            return
+        if not found.rule.per_pod and is_workload(found.workload.subject):
+            self._enqueue(key_for(found.workload.subject))
+            return
+        _, groups = found.for_pod(pod)
+        for group in groups:
+            self.writer.ensure(group)
+        self.reporter.settled(pod)
+
+
+def _oldest(pods: list[Object]) -> Object | None:
+    """The pod that speaks for an unknown owner: the same one whichever came last."""
+    return min(
+        pods,
+        key=lambda p: (metadata(p).get("creationTimestamp") or "", name_of(p)),
+        default=None,
+    )
+
+
+def _looks_the_same(old: Obj, new: Obj) -> bool:
+    """Whether nothing that groups are derived from has changed."""
+    if old.get("spec") != new.get("spec"):
+        return False
+    before, after = metadata(old), metadata(new)
+    fields = ("labels", "annotations", "ownerReferences", "deletionTimestamp", "uid")
+    if any(before.get(f) != after.get(f) for f in fields):
+        return False
+    parts = _STATUS_READ.get(str(new.get("kind")), ())
+    was, now = old.get("status") or {}, new.get("status") or {}
+    return all(was.get(p) == now.get(p) for p in parts)
+
+
+def _pod_says_the_same(old: Obj, new: Obj) -> bool:
+    before, after = metadata(old), metadata(new)
+    fields = ("labels", "annotations", "ownerReferences", "deletionTimestamp")
+    if any(before.get(f) != after.get(f) for f in fields):
+        return False
+    return has_node(old) == has_node(new)
