@@ -104,6 +104,9 @@ class ClusterConfig(_Struct):
     #: Namespaces whose unlabelled pods are ours (label kai.scheduler/managed=true).
     managed_namespaces: tuple[str, ...] = ("default",)
     scheduler_names: tuple[str, ...] = (L.SCHEDULER_NAME,)
+    #: Least time between two scheduling cycles.
+    cycle_seconds: float = 0.1
+    bind_requests: Literal["never", "always"] = "never"
     #: "kai-scheduler": the Ray operator stamps scheduler name and queue, as its flag of that name.
     ray_batch_scheduler: Literal["", "kai-scheduler"] = ""
 

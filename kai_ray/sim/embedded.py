@@ -8,12 +8,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kai_ray.admission import default_admission
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import Clock, SystemClock, VirtualClock
 from kai_ray.cluster.memory import MemoryStore, install_defaults
 from kai_ray.cluster.port import AlreadyExists, Object, Port
 from kai_ray.cluster.runtime import Controller, Runtime
+from kai_ray.controllers import ControlConfig
+from kai_ray.controllers.compose import compose
+from kai_ray.encode import EncodeConfig
+from kai_ray.podgrouper.controller import Podgrouper
+from kai_ray.podgrouper.workload import Settings
 
 from . import operators
 from .cluster_file import ClusterConfig
@@ -46,7 +52,11 @@ class EmbeddedCluster:
             Path(state_dir).mkdir(parents=True, exist_ok=True)
             path = Path(state_dir) / STATE_FILE
         seed = config.seed if isinstance(self.clock, VirtualClock) else None
-        self.store = MemoryStore(self.clock, _admission(config), path, seed=seed)
+        encode = EncodeConfig(scheduler_names=config.scheduler_names, seed=config.seed)
+        self.podgrouper = Podgrouper(Settings(scheduler_names=config.scheduler_names))
+        self.control = compose(_control(config, encode), self.podgrouper.member_of)
+        plugins = default_admission(encode, self.podgrouper.member_of) if scheduling else []
+        self.store = MemoryStore(self.clock, plugins, path, seed=seed)
         self.runtime = Runtime(self.store, self.clock)
         self._thread: threading.Thread | None = None
         self._server: Any = None
@@ -57,7 +67,7 @@ class EmbeddedCluster:
             NodeHealth(config),
             self.kubelet,
             *operators.build(config),
-            *(_scheduling(config) if scheduling else ()),
+            *((self.podgrouper, *self.control.controllers()) if scheduling else ()),
             *extra,
         ]
         for controller in self.controllers:
@@ -129,9 +139,7 @@ def _managed() -> dict[str, str]:
     return {L.MANAGED_NAMESPACE: "true"}
 
 
-def _admission(config: ClusterConfig) -> list[Any]:
-    return []
-
-
-def _scheduling(config: ClusterConfig) -> list[Controller]:
-    return []
+def _control(config: ClusterConfig, encode: EncodeConfig) -> ControlConfig:
+    return ControlConfig(
+        encode=encode, period_s=config.cycle_seconds, bind_requests=config.bind_requests
+    )
