@@ -9,6 +9,7 @@ from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.scheduling import SchedulingLoop
+from kai_ray.controllers.stale import StaleGangs
 from kai_ray.controllers.status import StatusWriter
 from kai_ray.encode import Encoder, MemberOf
 from kai_ray.scheduler import DEFAULT, Policy
@@ -22,10 +23,11 @@ class Control:
     loop: SchedulingLoop
     binder: Binder
     status: StatusWriter
+    stale: StaleGangs
     events: Events
 
     def controllers(self) -> list[Controller]:
-        return [self.events, self.binder, self.status, self.loop]
+        return [self.events, self.binder, self.status, self.stale, self.loop]
 
 
 def compose(
@@ -39,8 +41,9 @@ def compose(
     binder = Binder(config, encoder, events)
     status = StatusWriter(config, events, binder.failing)
     binder.on_failure = status.touch
-    loop = SchedulingLoop(config, encoder, binder, (status.observe,), policy)
-    return Control(encoder, loop, binder, status, events)
+    stale = StaleGangs(config, encoder, events)
+    loop = SchedulingLoop(config, encoder, binder, (status.observe, stale.observe), policy)
+    return Control(encoder, loop, binder, status, stale, events)
 
 
 def build(

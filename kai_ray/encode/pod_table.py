@@ -108,8 +108,8 @@ class PodTable:
         leaf = self._leaf(key, pod, labels) if ours else None
         if leaf is None and not (standing.node and standing.state != TaskState.SUCCEEDED):
             if ours and standing.state in (TaskState.PENDING, TaskState.GATED):
-                self._drop(key)
-                self._unresolved.add(key)
+                self._drop(key, keep_unresolved=True)
+                self._groupless(key, True)
                 return
             self._drop(key)
             return
@@ -137,10 +137,7 @@ class PodTable:
             self._release(before)
         if before != row:
             self.version += 1
-        if leaf is None and ours:
-            self._unresolved.add(key)
-        elif self._unresolved:
-            self._unresolved.discard(key)
+        self._groupless(key, leaf is None and ours)
 
     def _release(self, row: tuple[float, ...]) -> None:
         self._encoder.gangs.leaves.release(int(row[LEAF]))
@@ -148,8 +145,18 @@ class PodTable:
         self.places.release(int(row[NODE]))
         self.places.release(int(row[NOMINATED]))
 
-    def _drop(self, key: Key) -> None:
-        self._unresolved.discard(key)
+    def _groupless(self, key: Key, groupless: bool) -> None:
+        """Notes whether a pod of ours has no group yet."""
+        if groupless != (key in self._unresolved):
+            self.version += 1
+            if groupless:
+                self._unresolved.add(key)
+            else:
+                self._unresolved.discard(key)
+
+    def _drop(self, key: Key, *, keep_unresolved: bool = False) -> None:
+        if not keep_unresolved:
+            self._groupless(key, False)
         before = self.table.remove(key)
         if before is not None:
             self._release(before)
