@@ -20,7 +20,7 @@ from kai_ray.cli import examples, manifests, output, up
 from kai_ray.cli.connect import Choice, Connection
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.story import SUMMARY, Story
-from kai_ray.cli.submit import Submitted, apply, runs_pods
+from kai_ray.cli.submit import apply, runs_pods
 from kai_ray.cli.views import jobs as view
 from kai_ray.cli.views.jobs import ENDED, Job
 
@@ -56,7 +56,7 @@ def demo(folder: str | None, cluster: str | None, timeout: float) -> None:
         pools = ", ".join(f"{p.count} nodes x {p.gpus} GPUs" for p in config.node_pools if p.gpus)
         click.echo(f"A cluster in this process: {pools}, served at {server.url}")
         with _connection(server) as connection:
-            _submit_all(connection, [own / "queues.yaml"])
+            list(_submit(connection, [own / "queues.yaml"]))
             story = _watch(connection, own, samples, timeout)
     _tell(story)
     _judge(story)
@@ -73,43 +73,42 @@ def _connection(server: RestServer) -> Iterator[Connection]:
         port.close()
 
 
-def _submit_all(connection: Connection, files: Sequence[Path]) -> list[Submitted]:
-    """Applies every object; the workloads among them are returned."""
-    made: list[Submitted] = []
+def _submit(connection: Connection, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """Applies every object; (kind, name) of each workload, as it is submitted."""
     for document in manifests.read([str(f) for f in files]):
         submitted = apply(connection, document.object)
         if runs_pods(document.object):
-            made.append(submitted)
-    return made
+            yield submitted.resource.kind, submitted.name
 
 
 def _watch(connection: Connection, own: Path, samples: Sequence[Path], timeout_s: float) -> Story:
     """Submits, then looks until everything that ends has ended and the rest is ready."""
     begin = time.monotonic()
-    ours = _submit_all(connection, [own / "workloads"])
-    theirs = _submit_all(connection, samples)
-    wanted = {(s.resource.kind, s.name) for s in (*ours, *theirs)}
-    story = Story(frozenset(s.name for s in theirs))
-    counts = f"{len(ours)} workloads of examples/"
-    if theirs:
-        counts += f" and {len(theirs)} upstream samples, unchanged"
+    story = Story()
+
+    def look(screen: Screen) -> bool:
+        now_s = time.monotonic() - begin
+        jobs = [j for j in view.read(connection.port, None) if (j.kind, j.name) in story.submitted]
+        screen.show(jobs, story.look(jobs, now_s), now_s)
+        return story.settled(SERVICES)
+
     with _screen() as screen:
-        screen.say(f"Submitted {counts}\n")
-        while True:
-            now_s = time.monotonic() - begin
-            jobs = [j for j in view.read(connection.port, None) if (j.kind, j.name) in wanted]
-            screen.show(jobs, story.look(jobs, now_s), now_s)
-            seen = {(j.kind, j.name) for j in jobs}
-            if wanted <= seen and all(_settled(j) for j in jobs):
-                return story
-            if now_s > timeout_s:
-                screen.say(f"{now_s:5.1f}s  gave up waiting")
-                return story
+        for files, upstream in (([own / "workloads"], False), (samples, True)):
+            for key in _submit(connection, files):
+                story.submit(key, time.monotonic() - begin, upstream)
+            look(screen)
+        ours = sum(not late for _, late in story.submitted.values())
+        more = len(story.submitted) - ours
+        screen.say(
+            f"       submitted {ours} workloads of examples/"
+            + (f" and {more} upstream samples, unchanged" if more else "")
+        )
+        while not look(screen):
+            if time.monotonic() - begin > timeout_s:
+                screen.say(f"{timeout_s:5.1f}s  gave up waiting")
+                break
             time.sleep(LOOK_S)
-
-
-def _settled(job: Job) -> bool:
-    return job.status in ENDED or (job.kind in SERVICES and job.status == "Running")
+    return story
 
 
 class Screen(Protocol):
@@ -175,10 +174,10 @@ def _tell(story: Story) -> None:
 
 
 def _judge(story: Story) -> None:
-    bad = [c for c in story.chapters.values() if not _settled(c.job) or c.job.status == "Failed"]
+    """Raises Failure unless everything came to the end that it should."""
+    bad = story.unsettled(SERVICES)
     if bad:
-        names = ", ".join(f"{c.job.kind} {c.job.name} ({c.job.status})" for c in bad)
-        raise Failure(f"not every workload came to its end: {names}")
+        raise Failure(f"not every workload came to its end: {', '.join(bad)}")
     if not story.waited():
         raise Failure("no gang had to wait: the cluster is larger than this demonstration expects")
     ended = sum(c.job.status in ENDED for c in story.chapters.values())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from kai_ray.cli import output
 from kai_ray.cli.output import Column
 from kai_ray.cli.views.jobs import ENDED, Job
+
+#: The reason of a gang whose pods are still being made: nobody waits for that.
+INCOMPLETE = "GangIncomplete"
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Chapter:
     submitted_s: float
     started_s: float | None = None
     ended_s: float | None = None
-    waited_for: str = ""  # the last reason given before it started
+    waited_for: str = ""  # the first reason given
     message: str = ""
     pods: int = 0  # at its largest: pods of an ended job may be gone
     gpus: float = 0.0
@@ -42,10 +45,16 @@ class Chapter:
 
 @dataclass
 class Story:
-    """Told look by look: `look` takes the jobs as they are and returns what is new, in words."""
+    """Told look by look: `look` takes the jobs as they are and returns what is new, in words.
 
-    upstream: frozenset[str] = frozenset()
+    Workloads are known by (kind, name). `submitted` says when, and whether they are upstream's.
+    """
+
+    submitted: dict[tuple[str, str], tuple[float, bool]] = field(default_factory=dict)
     chapters: dict[tuple[str, str], Chapter] = field(default_factory=dict)
+
+    def submit(self, key: tuple[str, str], now_s: float, upstream: bool = False) -> None:
+        self.submitted[key] = (now_s, upstream)
 
     def look(self, jobs: Sequence[Job], now_s: float) -> list[str]:
         news: list[str] = []
@@ -61,10 +70,11 @@ class Story:
 
     def _next(self, before: Chapter | None, job: Job, now_s: float) -> Chapter:
         if before is None:
-            before = Chapter(job, job.name in self.upstream, now_s)
+            when, upstream = self.submitted.get((job.kind, job.name), (now_s, False))
+            before = Chapter(job, upstream, when)
         chapter = replace(before, job=job)
         if chapter.started_s is None:
-            if job.reason:
+            if job.reason not in ("", INCOMPLETE) and not chapter.waited_for:
                 chapter = replace(chapter, waited_for=job.reason, message=job.message)
             if job.status in ("Running", *ENDED):
                 chapter = replace(chapter, started_s=now_s)
@@ -76,6 +86,22 @@ class Story:
         if chapter.ended_s is None and job.status in ENDED:
             chapter = replace(chapter, ended_s=now_s)
         return chapter
+
+    def unsettled(self, services: Collection[str]) -> list[str]:
+        """What has not come to its end: jobs must succeed, kinds in `services` must run."""
+        bad = [f"{kind} {name} (no gang)" for kind, name in self.submitted.keys() - self.chapters]
+        for chapter in self.chapters.values():
+            job = chapter.job
+            if job.status != ("Running" if job.kind in services else "Succeeded"):
+                bad.append(f"{job.kind} {job.name} ({job.status})")
+        return sorted(bad)
+
+    def settled(self, services: Collection[str]) -> bool:
+        """Whether nothing more will happen: all that ends has ended, well or not."""
+        return self.submitted.keys() <= self.chapters.keys() and all(
+            c.job.status in ENDED or (c.job.kind in services and c.job.status == "Running")
+            for c in self.chapters.values()
+        )
 
     def waited(self) -> list[Chapter]:
         """Those that had to wait for a reason and started afterwards."""
@@ -89,7 +115,7 @@ def _news(before: Chapter | None, after: Chapter) -> str:
         return ""
     who = f"{job.kind} {job.name}"
     if job.status == "Waiting":
-        if not job.reason:
+        if not job.reason or job.reason == INCOMPLETE:
             return f"{who} waits in queue {job.queue}" if before is None else ""
         return f"{who} waits in queue {job.queue}: {job.reason}: {job.message}".rstrip(": ")
     if job.status == "Running" and was[0] != "Running":
