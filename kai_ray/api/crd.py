@@ -6,6 +6,7 @@ of Ray, Kubeflow and JobSet for the embedded cluster: what we read is typed, all
 
 from __future__ import annotations
 
+from functools import cache
 from typing import cast
 
 import msgspec
@@ -80,8 +81,9 @@ def _column(column: Column) -> Json:
     )
 
 
+@cache
 def schema_of(struct: type, *, keep_unknown: bool = False) -> Json:
-    """The structural OpenAPI v3 schema of a whole object."""
+    """The structural OpenAPI v3 schema of a whole object. Shared: copy it before editing."""
     (ref,), components = msgspec.json.schema_components((struct,), ref_template="{name}")
     return _Inliner(components, struct, keep_unknown).root(ref["$ref"])
 
