@@ -32,7 +32,7 @@ def met(subgroups: SubGroups, counts: Ints) -> Bools:
     for rows in reversed(levels(subgroups.parent)[1:]):
         good = rows[fine[rows]]
         np.add.at(have, subgroups.parent[good], 1)
-        above = np.unique(subgroups.parent[rows])
+        above = np.flatnonzero(np.bincount(subgroups.parent[rows]))
         fine[above] = have[above] >= subgroups.minimum[above]
     return fine
 

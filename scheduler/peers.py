@@ -170,7 +170,7 @@ class PeerBook:
                 SpreadRule(
                     counter=counter,
                     domain=domain,
-                    domains=np.unique(domain[eligible]),
+                    domains=np.flatnonzero(np.bincount(domain[eligible])).astype(np.int32),
                     max_skew=constraint.max_skew,
                     min_domains=constraint.min_domains,
                     hard=constraint.hard,

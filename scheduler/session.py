@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .fit import Fits
 from .ledger import Ledger
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """Pods of one class that went to one node in one step."""
 
     gang: int
+    leaf: int  # row of SubGroups
     first: int  # position in Pending.order
     pods: int
     klass: int
@@ -28,8 +28,7 @@ class Placed:
     later: bool  # nominated: waits for releasing room
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(NamedTuple):
     """An attempt that failed, as the action saw it; `diagnosis` makes a Wait of it."""
 
     gang: int

@@ -104,61 +104,45 @@ class Allocate:
         """Places all pods of the attempt, or none of them."""
         ledger = self.ledger
         mark = ledger.trial()
-        placed: list[tuple[int, Placed]] = []
-        for leaf, (first, pods, klass, nominated) in attempt.runs:
-            left = self._place_run(gang, (leaf, first, pods, klass, nominated), placed)
-            if left:
+        placed: list[Placed] = []
+        for leaf, run in attempt.runs:
+            if self._place_run(gang, leaf, run, placed):
                 ledger.roll_back(mark)
-                return self._note_failure(gang, attempt, klass, sum(p.pods for _, p in placed))
+                return self._note_failure(gang, attempt, run[2], sum(one.pods for one in placed))
         ledger.charge(self._queue[gang], attempt.need, not self._preemptible[gang])
-        for leaf, one in placed:
-            ledger.fill(leaf, one.pods, 0 if one.later else one.pods)
-        if any(one.later for _, one in placed) or self._counts_on_release(gang):
-            placed = self._settle(gang, placed)
+        for one in placed:
+            ledger.fill(one.leaf, one.pods, 0 if one.later else one.pods)
+        if ledger.any_releasing and any(map(self.attempts.unmet, self.attempts.leaves(gang))):
+            placed = self._defer(placed)
         ledger.keep()
-        self.session.placed.extend(one for _, one in placed)
+        self.session.placed += placed
         return None
 
-    def _place_run(
-        self,
-        gang: int,
-        run: tuple[int, int, int, int, int],
-        placed: list[tuple[int, Placed]],
-    ) -> int:
+    def _place_run(self, gang: int, leaf: int, run: Run, placed: list[Placed]) -> int:
         """Places equal pods one node after the other; answers how many found none."""
-        leaf, first, pods, klass, nominated = run
+        first, pods, klass, nominated = run
         ledger, fit = self.ledger, self.session.fits.get(klass)
-        wish = int(ledger.position[nominated])
+        wish = -1 if nominated < 0 else int(ledger.position[nominated])
         while pods:
             offer = fit.offer(wish, self.session.policy.nominated_weight)
-            count = min(pods, offer.room)
+            node, room, later = offer
+            count = min(pods, room)
             if count == 0:
-                return pods
-            if offer.later:
-                ledger.book(klass, offer.node, 0, count, count)
-            else:
-                ledger.book(klass, offer.node, count, 0, count)
+                break
+            ledger.book(klass, node, 0 if later else count, count if later else 0, count)
             fit.took(offer, count)
-            placed.append((leaf, Placed(gang, first, count, klass, offer.node, offer.later)))
-            first, pods = first + count, pods - count
-        return 0
+            placed.append(Placed(gang, leaf, first, count, klass, node, later))
+            first += count
+            pods -= count
+        return pods
 
-    def _counts_on_release(self, gang: int) -> bool:
-        return self.ledger.any_releasing and any(
-            map(self.attempts.unmet, self.attempts.leaves(gang))
-        )
-
-    def _settle(self, gang: int, placed: list[tuple[int, Placed]]) -> list[tuple[int, Placed]]:
+    def _defer(self, placed: list[Placed]) -> list[Placed]:
         """A gang that needs releasing room for its minimum waits for it as a whole."""
-        if not self._counts_on_release(gang):
-            return placed
-        ledger, moved = self.ledger, list[tuple[int, Placed]]()
-        for leaf, one in placed:
+        for one in placed:
             if not one.later:
-                ledger.book(one.klass, one.node, -one.pods, one.pods, 0)
-                ledger.fill(leaf, 0, -one.pods)
-            moved.append((leaf, Placed(gang, one.first, one.pods, one.klass, one.node, True)))
-        return moved
+                self.ledger.book(one.klass, one.node, -one.pods, one.pods, 0)
+                self.ledger.fill(one.leaf, 0, -one.pods)
+        return [one._replace(later=True) for one in placed]
 
     def _note_failure(self, gang: int, attempt: Attempt, klass: int, placeable: int) -> Miss:
         asked = _asked(attempt)

@@ -25,7 +25,8 @@ def fair_share(queues: Queues, total: Floats, request: Floats, k: float = 1.0) -
         if depth == 0:
             amounts, pool = np.asarray(total, dtype=np.float64)[:, None], np.zeros(len(rows), int)
         else:
-            parents, pool = np.unique(queues.parent[rows], return_inverse=True)
+            parents = np.flatnonzero(np.bincount(queues.parent[rows]))
+            pool = np.searchsorted(parents, queues.parent[rows])
             amounts = share[:, parents]
         claims = _claims(queues, rows, pool, tie, request, amounts.shape[1])
         given, _ = divide(amounts.ravel(), claims, k)
