@@ -7,6 +7,7 @@ server.stop()
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import tempfile
@@ -30,6 +31,7 @@ ADMINISTRATOR = "kai-admin"
 HEADER_LIMIT = 64 * 1024
 START_S = 30.0
 STOP_S = 5.0
+FAREWELL_S = 0.05
 
 
 class RestServer:
@@ -156,6 +158,16 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._face.end_watches()
+        if self.server_state.tasks:
+            await asyncio.wait(list(self.server_state.tasks), timeout=STOP_S)
+        # A client that keeps an idle connection does not answer TLS's farewell: do not wait for it.
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(FAREWELL_S)
+        for connection in list(self.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
         await super().shutdown(sockets)
 
 
