@@ -1,0 +1,306 @@
+"""Why a workload waits, asked of any API server: list, encode, decide, and say what came out.
+
+Nothing on the server takes part: the same decision is made again here, on what it holds now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kai_ray.api import labels as names
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.clock import Clock, SystemClock
+from kai_ray.cluster.port import Key, NotFound, Object, Port, Resource, key_of
+from kai_ray.controllers import facts as f
+from kai_ray.controllers.amounts import resource_list
+from kai_ray.controllers.conditions import find
+from kai_ray.controllers.cycle import Cycle
+from kai_ray.controllers.facts import GangFacts, gang_facts
+from kai_ray.controllers.owners import controller, top_owner
+from kai_ray.controllers.verdict import Verdict, Verdicts
+from kai_ray.controllers.words import amount, word
+from kai_ray.encode import RESOURCES, EncodeConfig, Encoder, MemberOf
+from kai_ray.scheduler import DEFAULT, Policy, decide
+from kai_ray.scheduler.plan import Wait
+
+_PAGE = 500
+_FEW = 5
+_QUEUE_ROWS = ("cpu", "memory", "gpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The node that came closest, and what it lacks."""
+
+    node: str
+    missing: dict[str, str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueExplanation:
+    name: str
+    allocated: dict[str, str]
+    quota: dict[str, str]  # "unlimited" where there is none
+    limit: dict[str, str]
+    refuses: str = ""  # the reason word if the queue is what stands in the way
+
+
+@dataclass(frozen=True, slots=True)
+class GangExplanation:
+    """One gang. `state`: Waiting, Starting (fits now), Running, Growing, Finished, Empty."""
+
+    name: str
+    namespace: str
+    state: str
+    reason: str
+    sentence: str
+    reasons: dict[str, int] = field(default_factory=dict[str, int])  # nodes per reason word
+    nearest: Nearest | None = None
+    queue: QueueExplanation | None = None
+    behind: tuple[str, ...] = ()
+    wanted: int = 0
+    placeable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Of one workload; the properties speak of the gang that matters most."""
+
+    kind: str
+    name: str
+    namespace: str
+    sentence: str
+    gangs: tuple[GangExplanation, ...] = ()
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        return self._first.reasons if self._first else {}
+
+    @property
+    def nearest(self) -> Nearest | None:
+        return self._first.nearest if self._first else None
+
+    @property
+    def queue(self) -> QueueExplanation | None:
+        return self._first.queue if self._first else None
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        return self._first.behind if self._first else ()
+
+    @property
+    def _first(self) -> GangExplanation | None:
+        waiting = [g for g in self.gangs if g.state == "Waiting"]
+        return (waiting or list(self.gangs) or [None])[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def explain_workload(
+    port: Port,
+    kind: str,
+    name: str,
+    namespace: str = "default",
+    *,
+    config: EncodeConfig | None = None,
+    member_of: MemberOf | None = None,
+    policy: Policy = DEFAULT,
+    clock: Clock | None = None,
+) -> Explanation:
+    """`kind` is a workload's kind, "PodGroup" or "Pod" (in any case of letters)."""
+    encoder, groups = _listed(port, config, member_of)
+    encoded = encoder.snapshot((clock or SystemClock()).now())
+    cycle = Cycle(0, encoded, decide(encoded.snapshot, policy))
+    chosen = [g for g in groups.values() if _belongs(g, kind, name, namespace)]
+    if kind.lower() == "pod":
+        chosen = _of_pod(encoder, groups, Key(namespace, name))
+    if not chosen:
+        return Explanation(kind, name, namespace, _nothing(encoder, kind, name, namespace))
+
+    def queue_of(key: Key) -> str:
+        return (groups[key].get("spec") or {}).get("queue") or ""
+
+    verdicts = Verdicts(encoded, cycle.plan.waits, queue_of)
+    gangs = gang_facts(cycle)
+    found = [_gang(cycle, gangs, verdicts, g, queue_of(key_of(g))) for g in chosen]
+    found.sort(key=lambda g: (g.state != "Waiting", g.name))
+    return Explanation(kind, name, namespace, _summary(kind, name, found), tuple(found))
+
+
+def _listed(
+    port: Port, config: EncodeConfig | None, member_of: MemberOf | None
+) -> tuple[Encoder, dict[Key, Object]]:
+    encoder = Encoder(config, member_of)
+    groups: dict[Key, Object] = {}
+    for resource in RESOURCES:
+        for obj in _all(port, resource):
+            encoder.apply(resource, None, obj)
+            if resource == kinds.POD_GROUP:
+                groups[key_of(obj)] = obj
+    return encoder, groups
+
+
+def _all(port: Port, resource: Resource) -> list[Object]:
+    """Every object; a kind the server does not know has none."""
+    found: list[Object] = []
+    token = ""
+    while True:
+        try:
+            page = port.list(resource, limit=_PAGE, continue_token=token)
+        except NotFound:
+            return found
+        found += page.items
+        token = page.continue_token
+        if not token:
+            return found
+
+
+def _belongs(group: Object, kind: str, name: str, namespace: str) -> bool:
+    key = key_of(group)
+    if key.namespace != namespace:
+        return False
+    if kind.lower() == "podgroup":
+        return key.name == name
+    return any(
+        owner is not None
+        and owner.key.name == name
+        and kind.lower() in (owner.resource.kind.lower(), owner.resource.plural)
+        for owner in (top_owner(group), controller(group))
+    )
+
+
+def _of_pod(encoder: Encoder, groups: dict[Key, Object], pod: Key) -> list[Object]:
+    found = encoder.pods.objects.get(pod)
+    group = ((found or {}).get("metadata") or {}).get("annotations", {}).get(names.POD_GROUP)
+    key = Key(pod.namespace, group or "")
+    return [groups[key]] if key in groups else []
+
+
+def _nothing(encoder: Encoder, kind: str, name: str, namespace: str) -> str:
+    if kind.lower() == "pod":
+        pod = encoder.pods.objects.get(Key(namespace, name))
+        if pod is None:
+            return f"there is no pod {name} in namespace {namespace}"
+        if not encoder.pods.ours(pod):
+            scheduler = pod["spec"].get("schedulerName") or "default-scheduler"
+            return f"pod {name} is not ours: its scheduler is {scheduler}"
+        problem = encoder.problems.get(("Pod", Key(namespace, name)))
+        if problem is not None:
+            return f"pod {name} cannot be read: {problem.message}"
+    return (
+        f"{kind} {name} has no PodGroup in namespace {namespace}: it does not exist, is suspended, "
+        "or has not been grouped yet"
+    )
+
+
+def _gang(
+    cycle: Cycle, gangs: GangFacts, verdicts: Verdicts, group: Object, queue: str
+) -> GangExplanation:
+    key = key_of(group)
+    row = gangs.row_of.get(key)
+    if row is None:
+        text = "belongs to another node pool"
+        return GangExplanation(key.name, key.namespace, "Empty", "", text)
+    figures = gangs.figures[:, row].tolist()
+    verdict, wait = verdicts.of(key), verdicts.waits.get(key)
+    state, reason, text = _state(group, figures, verdict, _placed_now(cycle, row))
+    told = wait if state in ("Waiting", "Growing") else None
+    return GangExplanation(
+        name=key.name,
+        namespace=key.namespace,
+        state=state,
+        reason=reason,
+        sentence=text,
+        reasons={word(r): n for r, n in told.counts} if told else {},
+        nearest=_nearest(cycle, told) if told else None,
+        queue=_queue(cycle, queue, told),
+        behind=_behind(cycle, told) if told else (),
+        wanted=told.wanted if told else 0,
+        placeable=told.placeable if told else 0,
+    )
+
+
+def _placed_now(cycle: Cycle, row: int) -> int:
+    gang = cycle.encoded.snapshot.tasks.gang
+    return int((gang[cycle.plan.bind_task] == row).sum())
+
+
+def _state(
+    group: Object, figures: list[int], verdict: Verdict | None, placed_now: int
+) -> tuple[str, str, str]:
+    said = find(group, "Scheduled")
+    placed = figures[f.PLACED]
+    if verdict is not None and verdict.blocks_start and not figures[f.SATISFIED]:
+        return "Waiting", verdict.word, verdict.message
+    if placed_now:
+        if said.get("reason") == "BackingOff":
+            return "Waiting", "BackingOff", str(said.get("message"))
+        return "Starting", "", f"{placed_now} pods fit now and start with the next cycle"
+    if placed and verdict is not None:
+        text = f"{placed} pods have a place; the others wait: {verdict.message}"
+        return "Growing", verdict.word, text
+    if placed:
+        return "Running", "", f"{placed} pods have a place, {figures[f.RUNNING]} run"
+    if figures[f.SUCCEEDED]:
+        return "Finished", "", f"{figures[f.SUCCEEDED]} pods have succeeded"
+    text = f"none of at least {max(1, figures[f.MINIMUM])} pods exists yet"
+    return "Waiting", "GangIncomplete", text
+
+
+def _nearest(cycle: Cycle, wait: Wait) -> Nearest | None:
+    if wait.nearest < 0:
+        return None
+    resources = cycle.encoded.snapshot.resources
+    node = cycle.encoded.names.node(wait.nearest)
+    lacks = " and ".join(amount(row, value, resources) for row, value in wait.missing)
+    values = [0] * len(resources)
+    for row, value in wait.missing:
+        values[row] = value
+    return Nearest(node, resource_list(values, resources), f"{node} lacks {lacks}")
+
+
+def _queue(cycle: Cycle, name: str, wait: Wait | None) -> QueueExplanation | None:
+    rows = cycle.encoded.names.queues
+    cause = wait.queue_cause if wait else None
+    if cause is not None:
+        name = rows[cause.queue]
+    if name not in rows:
+        return None
+    row, queues = rows.index(name), cycle.encoded.snapshot.queues
+    return QueueExplanation(
+        name,
+        resource_list(cycle.plan.allocated[:, row].tolist(), _QUEUE_ROWS),
+        _bounds(queues.quota[:, row].tolist()),
+        _bounds(queues.limit[:, row].tolist()),
+        word(cause.reason) if cause else "",
+    )
+
+
+def _bounds(values: list[float]) -> dict[str, str]:
+    listed = resource_list([max(0.0, v) for v in values], _QUEUE_ROWS)
+    keys = ("cpu", "memory", names.NVIDIA_GPU)
+    return {
+        key: "unlimited" if value < 0 else listed.get(key, "0")
+        for key, value in zip(keys, values, strict=True)
+    }
+
+
+def _behind(cycle: Cycle, wait: Wait) -> tuple[str, ...]:
+    return tuple(cycle.encoded.names.gang(g).name for g in wait.behind[:_FEW])
+
+
+def _summary(kind: str, name: str, gangs: list[GangExplanation]) -> str:
+    first = gangs[0]
+    verb = {"Waiting": "waits", "Growing": "runs", "Finished": "is finished"}.get(
+        first.state, first.state.lower()
+    )
+    if first.state == "Running":
+        verb = "runs"
+    elif first.state == "Starting":
+        verb = "is about to start"
+    reason = f" ({first.reason})" if first.reason else ""
+    others = f" and {len(gangs) - 1} more gangs" if len(gangs) > 1 else ""
+    return f"{kind} {name} {verb}{reason}: {first.sentence}{others}"
