@@ -97,17 +97,20 @@ def total_requests(parts: list[tuple[Amounts, int]]) -> Amounts:
     return total
 
 
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_BINARY = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_DECIMAL = (("E", 10**18), ("P", 10**15), ("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3))
+
+
 def quantity_text(name: str, amount: Decimal) -> str:
-    """As Kubernetes writes it: milli-cores below a core, binary suffixes for bytes where exact."""
+    """As Kubernetes writes it, exactly: 1500m of a core, and the shortest suffix for bytes."""
     if amount != amount.to_integral_value():
         milli = amount * 1000
         if milli == milli.to_integral_value():
             return f"{int(milli)}m"
         return format(amount.normalize(), "f")
     value = int(amount)
-    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        for power, suffix in enumerate(("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")):
-            unit = 2 ** (10 * (6 - power))
-            if value and value % unit == 0:
-                return f"{value // unit}{suffix}"
-    return str(value)
+    forms = [str(value)]
+    if name.startswith(_BYTES) and value:
+        forms += [f"{value // u}{suffix}" for suffix, u in _BINARY + _DECIMAL if value % u == 0]
+    return min(forms, key=len)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from kai_ray.api import labels as keys
 from kai_ray.podgrouper.build import LARGEST_NAME, build_group, group_name
-from kai_ray.podgrouper.groups import Group, Owner, owner_reference
-from kai_ray.podgrouper.values import annotations_of, name_of
+from kai_ray.podgrouper.groups import LARGEST_TREE, Group, Owner, owner_reference
+from kai_ray.podgrouper.values import GroupError, annotations_of, name_of
 from kai_ray.podgrouper.workload import UNKNOWN_NAME, UNKNOWN_UID, Rule, Workload
 
 from .default import members_of
@@ -33,6 +33,13 @@ def per_pod_groups(w: Workload) -> list[Group]:
     if not w.planning:
         return []
     members = members_of(w.subject)
+    number = sum(m.count for m in members)
+    if number > LARGEST_TREE:
+        raise GroupError(
+            "spec.replicas",
+            f"is {number}, above the limit of {LARGEST_TREE} groups of one pod",
+            f"write fewer, or make it one gang with annotation {keys.MIN_MEMBER}",
+        )
     one = build_group(
         w,
         name=f"pg-{name_of(w.subject)}-{UNKNOWN_NAME}-{UNKNOWN_UID}"[:LARGEST_NAME],
@@ -40,7 +47,7 @@ def per_pod_groups(w: Workload) -> list[Group]:
         members=tuple(replace(m, count=1) for m in members),
         default_priority="inference",
     )
-    return [one] * sum(m.count for m in members)
+    return [one] * number
 
 
 RULE = Rule(deployment_groups, per_pod=True)

@@ -32,9 +32,10 @@ def lws_groups(w: Workload) -> list[Group]:
     if w.pod is not None:
         return [_group(w, labels(w.pod).get(GROUP_INDEX, ""))]
     replicas = count(w.subject, "spec.replicas", 1)
-    return [
-        _group(w, str(i)) for i in range(min(1 if replicas is None else replicas, LARGEST_TREE))
-    ]
+    number = 1 if replicas is None else replicas
+    if number > LARGEST_TREE:
+        raise too_many(number, "spec.replicas")
+    return [_group(w, str(i)) for i in range(number)]
 
 
 def _group(w: Workload, index: str) -> Group:

@@ -1,0 +1,77 @@
+"""Reading manifests: YAML streams, JSON, lists of objects; every document with its file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .values import Object
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: A file above this size is no manifest.
+LARGEST_FILE = 64 * 2**20
+_DEEPEST_LIST = 8
+
+
+class ManifestError(Exception):
+    """A file that cannot be read or parsed; `file` names it."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        super().__init__(f"{file}: {problem}")
+        self.file = file
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object, and the file it came from."""
+
+    file: str
+    object: Object
+
+
+def read_documents(path: str | Path) -> list[Document]:
+    """The objects of a file; "-" is not special here. Raises ManifestError."""
+    file = str(path)
+    try:
+        if Path(path).stat().st_size > LARGEST_FILE:
+            raise ManifestError(file, f"is larger than {LARGEST_FILE >> 20} MiB: split it")
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError(file, f"cannot be read: {error}") from None
+    return parse_documents(text, file)
+
+
+def parse_documents(text: str, file: str) -> list[Document]:
+    """The objects of a text in YAML or JSON. Raises ManifestError."""
+    try:
+        parsed = _parse(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())[:500]
+        raise ManifestError(file, f"is not YAML or JSON: {problem}") from None
+    return [Document(file, obj) for part in parsed for obj in _objects(part, 0)]
+
+
+def _parse(text: str) -> list[Any]:
+    if text.lstrip()[:1] == "{":
+        try:
+            return [json.loads(text)]
+        except ValueError:  # several objects, or YAML's flow style
+            pass
+    return list(yaml.load_all(text, Loader=_Loader))
+
+
+def _objects(part: Any, depth: int) -> Iterator[Object]:
+    if not isinstance(part, dict):
+        return
+    items = part.get("items")
+    kind = part.get("kind")
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        for item in items if depth < _DEEPEST_LIST else ():
+            yield from _objects(item, depth + 1)
+    else:
+        yield part
