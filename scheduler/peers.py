@@ -110,6 +110,7 @@ class PeerBook:
                 self._repels[row, klass] = 1
             for weight, row in rules.preferred_affinity:
                 self._attracts[row, klass] += weight
+        self._repelling, self._attracting = self._repels.any(axis=1), self._attracts.any(axis=1)
 
     def _place(self, node_of: Codes) -> None:
         tasks = self.snapshot.tasks
@@ -123,14 +124,14 @@ class PeerBook:
         mine = self._matches[:, klass]
         near, near_itself = self._near(klass, rules)
         own = [peers[row] for row in rules.anti_affinity]
-        theirs = np.flatnonzero(mine & self._repels.any(axis=1)).tolist()
+        theirs = np.flatnonzero(mine & self._repelling).tolist()
         apart = [self._counter(peer, peer.matches.astype(np.int64)) for peer in own]
         apart += [self._counter(peers[row], self._repels[row]) for row in theirs]
         likes = [
             (weight, self._counter(peers[row], peers[row].matches.astype(np.int64)))
             for weight, row in rules.preferred_affinity
         ]
-        fans = np.flatnonzero(mine & self._attracts.any(axis=1)).tolist()
+        fans = np.flatnonzero(mine & self._attracting).tolist()
         likes += [(1, self._counter(peers[row], self._attracts[row])) for row in fans]
         return PeerRules(
             near=near,
