@@ -103,7 +103,7 @@ def merged(
     ]
     mine = next((m for m in managers if m.id == (name, "Apply", subresource)), None)
     others = [m for m in managers if m is not mine]
-    changes = {p for p, v in wants.items() if p not in had or had[p] != v}
+    changes = {p for p, v in wants.items() if v is not None and (p not in had or had[p] != v)}
     others = _settle(others, changes, _surely_mine(live, shape, name), force=force)
     result = _overlay(live, config, shape)
     fields = frozenset(wants)
@@ -169,10 +169,7 @@ def _settle(
 
 def _touched(path: Path, changes: set[Path]) -> bool:
     """Whether a change sets this field, or replaces a whole that it is part of."""
-    return not path[-1].startswith("k:") and any(
-        path[:n] in changes and (n == len(path) or not path[n - 1].startswith("k:"))
-        for n in range(1, len(path) + 1)
-    )
+    return any(path[:n] in changes for n in range(1, len(path) + 1))
 
 
 def _holds(fields: Fields, path: Path) -> bool:

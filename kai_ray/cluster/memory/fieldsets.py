@@ -35,16 +35,22 @@ _SERVER = {
 
 
 def leaves(obj: Json, shape: Shape) -> dict[Path, Any]:
-    """Every field of an object that can be owned, with its value (None for items of list maps)."""
+    """Every field of an object that can be owned, with its value.
+
+    Items of list maps and empty objects are members without a value (None): to own them is no
+    claim on what is inside.
+    """
     return {
         path: value
         for path, value in _walk(obj, shape, ())
-        if path not in _SERVER and path[:2] != ("f:metadata", "f:managedFields")
+        if path and path not in _SERVER and path[:2] != ("f:metadata", "f:managedFields")
     }
 
 
 def _walk(value: Any, shape: Shape, path: Path) -> Iterator[tuple[Path, Any]]:
-    if isinstance(value, dict) and not shape.atomic and (value or not path):
+    if isinstance(value, dict) and not shape.atomic:
+        if not value:
+            yield path, None
         for key, item in value.items():
             yield from _walk(item, shape.child(key), (*path, f"f:{key}"))
     elif isinstance(value, list) and shape.list_type == "map":

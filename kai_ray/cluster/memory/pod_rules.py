@@ -129,20 +129,19 @@ def check_spec(spec: Any, field: str) -> list[Cause]:
         _check_toleration(toleration, where, causes)
     _check_affinity(spec.get("affinity"), f"{field}.affinity", causes)
     _check_spread(spec.get("topologySpreadConstraints"), field, causes)
-    gates: set[str] = set()
     for where, gate in listed(spec.get("schedulingGates"), f"{field}.schedulingGates", causes):
-        _check_unique(gate.get("name"), f"{where}.name", gates, causes, DNS_SUBDOMAIN)
+        name = gate.get("name")
+        if not isinstance(name, str) or bad_key(name):
+            causes.append(cause(f"{where}.name", f"Invalid value: {name!r}: is no label key"))
     return causes
 
 
-def _check_unique(
-    name: Any, field: str, seen: set[str], causes: list[Cause], form: re.Pattern[str] = DNS_LABEL
-) -> None:
+def _check_unique(name: Any, field: str, seen: set[str], causes: list[Cause]) -> None:
     if not name:
         causes.append(required(field))
     elif not isinstance(name, str):
         causes.append(wrong_type(field, name, "text"))
-    elif not form.fullmatch(name) or len(name) > 253 or (form is DNS_LABEL and len(name) > 63):
+    elif not DNS_LABEL.fullmatch(name) or len(name) > 63:
         causes.append(
             cause(
                 field,

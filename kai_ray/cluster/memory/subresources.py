@@ -138,7 +138,7 @@ def _check_budgets(store: MemoryStore, namespace: str, pod: Object) -> None:
             and (p.get("status") or {}).get("phase") not in _FINISHED
         ]
         healthy = sum(map(_is_healthy, members))
-        needed = _needed(budget["spec"], len(members))
+        needed = _needed(budget["spec"], _expected(store, members))
         if _is_healthy(pod) and healthy - 1 < needed:
             name = budget["metadata"]["name"]
             raise TooManyRequests(
@@ -160,6 +160,22 @@ def _is_healthy(pod: Object) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and any(
         c.get("type") == "Ready" and c.get("status") == "True" for c in conditions
     )
+
+
+def _expected(store: MemoryStore, members: list[Object]) -> int:
+    """How many pods there should be: what their controllers ask for, else what there is."""
+    wanted: dict[str, int] = {}
+    for pod in members:
+        refs = pod["metadata"].get("ownerReferences") or ()
+        owner = next((ref for ref in refs if ref.get("controller")), None)
+        found = store.state.find_uid(owner["uid"]) if owner else None
+        obj = store.state.get(found) if found else None
+        replicas = ((obj or {}).get("spec") or {}).get("replicas")
+        if owner is not None and isinstance(replicas, int):
+            wanted[owner["uid"]] = replicas
+        else:
+            wanted[pod["metadata"]["uid"]] = 1
+    return sum(wanted.values())
 
 
 def _needed(spec: Object, expected: int) -> int:
