@@ -71,7 +71,7 @@ class Members:
         if is_skipped(self.reader.get("v1", "Namespace", w.namespace)) or not uid_of(pod):
             return None
         rule, w = resolve(w)
-        return Membership(rule.place(w, pod, ()).group, "")
+        return Membership(rule.place(w, pod, rule.groups(w)).group, "")
 
     def resolved(self, pod: Object, owner_uid: str) -> Resolved:
         """The workload of a pod, from its nearest owner's UID where that is known."""
