@@ -1,4 +1,4 @@
-"""Every upstream sample on an embedded cluster that is large enough: starts, then ends or serves."""
+"""Every upstream sample on an embedded cluster large enough for it: starts, then ends or serves."""
 
 from __future__ import annotations
 
