@@ -115,7 +115,9 @@ def merged(
     owner = Manager(name, "Apply", subresource, config["apiVersion"], now, fields)
     if name == _KUBECTL and LAST_APPLIED in (live["metadata"].get("annotations") or {}):
         result = _with_last_applied(result, config)
-    return with_managers(result, [*others, owner])
+    # In its old place: applying the same again must change nothing.
+    place = managers.index(mine) if mine else len(others)
+    return with_managers(result, [*others[:place], owner, *others[place:]])
 
 
 def _surely_mine(live: Object, shape: Shape, name: str) -> Fields:
