@@ -144,9 +144,10 @@ class LiveTable:
 
         for line in news:
             self.say(line)
-        free = f"{now_s:4.0f}s\n"
+        used = sum(j.gpus for j in jobs if j.status in ("Starting", "Running"))
+        head = f"{now_s:5.1f}s  {output.number(used)} GPUs in use\n"
         rows = output.lines(view.COLUMNS, jobs, colour=output.use_colour())
-        self._live.update(Text.from_ansi("\n" + free + "\n".join(rows)))
+        self._live.update(Text.from_ansi("\n" + head + "\n".join(rows)))
 
 
 @contextmanager

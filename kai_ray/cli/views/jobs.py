@@ -24,6 +24,13 @@ from kai_ray.cluster.selectors import matches, parse_labels
 #: A job that does not name a priority class has this one (KAI's class "train").
 DEFAULT_PRIORITY = 50
 ENDED = ("Succeeded", "Failed")
+#: Kinds whose children are jobs of their own.
+SERIES = ("CronJob", "RayCronJob")
+#: Owners above owners, at most.
+DEEPEST = 8
+
+#: (apiVersion, kind, namespace, name)
+Name = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -218,16 +225,20 @@ def build(world: World) -> list[Job]:
         name = P.gang_name(pod)
         if name:
             members[pod["metadata"]["namespace"], name].append(pod)
-    owned: dict[tuple[str, str, str, str], list[Object]] = defaultdict(list)
+    owned: dict[Name, list[Object]] = defaultdict(list)
     for group in world.groups:
         api_version, kind, name = owner_of(group)
         owned[api_version, kind, group["metadata"]["namespace"], name].append(group)
-    known: dict[tuple[str, str, str, str], tuple[Resource, Object]] = {}
+    known: dict[Name, tuple[Resource, Object]] = {}
     for resource, objects in world.owners.items():
         for obj in objects:
             meta = obj["metadata"]
             key = (resource.api_version, resource.kind, meta.get("namespace", ""), meta["name"])
             known[key] = (resource, obj)
+    for key in list(owned):
+        above = _wrapper(key, known)
+        if above != key:
+            owned[above] += owned.pop(key)
     for key, (resource, obj) in known.items():
         if key not in owned and is_suspended(resource, obj) and not _controlled(obj):
             owned[key] = []
@@ -238,8 +249,27 @@ def build(world: World) -> list[Job]:
     return _with_positions(sorted(jobs, key=lambda j: (j.namespace, j.name, j.kind)))
 
 
+def _wrapper(key: Name, known: dict[Name, tuple[Resource, Object]]) -> Name:
+    """The workload that the user wrote: a TrainJob for its JobSet. Runs of a CronJob stay apart."""
+    for _ in range(DEEPEST):
+        if key not in known:
+            return key
+        above = next(
+            (
+                (r["apiVersion"], r["kind"], key[2], r["name"])
+                for r in known[key][1]["metadata"].get("ownerReferences") or []
+                if r.get("controller") and r["kind"] not in SERIES
+            ),
+            None,
+        )
+        if above is None or above not in known:
+            return key
+        key = above
+    return key
+
+
 def _job(
-    key: tuple[str, str, str, str],
+    key: Name,
     groups: list[Object],
     members: dict[tuple[str, str], list[Object]],
     owner: tuple[Resource, Object] | None,
