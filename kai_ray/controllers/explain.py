@@ -21,6 +21,7 @@ from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.verdict import Verdict, Verdicts
 from kai_ray.controllers.words import amount, word
 from kai_ray.encode import RESOURCES, EncodeConfig, Encoder, MemberOf
+from kai_ray.podgrouper.members import Members
 from kai_ray.scheduler import DEFAULT, Policy, decide
 from kai_ray.scheduler.plan import Wait
 
@@ -110,8 +111,11 @@ def explain_workload(
     policy: Policy = DEFAULT,
     clock: Clock | None = None,
 ) -> Explanation:
-    """`kind` is a workload's kind, "PodGroup" or "Pod" (in any case of letters)."""
-    encoder, groups = _listed(port, config, member_of)
+    """`kind` is a workload's kind, "PodGroup" or "Pod" (in any case of letters).
+
+    `member_of` tells the gang of pods that carry none; by default their owners are read.
+    """
+    encoder, groups = _listed(port, config, member_of or Members.over(port).of)
     encoded = encoder.snapshot((clock or SystemClock()).now())
     cycle = Cycle(0, encoded, decide(encoded.snapshot, policy))
     chosen = [g for g in groups.values() if _belongs(g, kind, name, namespace)]
