@@ -3,7 +3,8 @@
     Waiting for GPUs: 16 needed at once, 9 free; nearest node gpu-3 lacks 2 GPUs
     Waiting for quota: queue a is at its limit of 8 GPUs (8 used, 4 asked)
 
-Nothing is decided here: every figure comes from the Wait, names from the table.
+Nothing is decided here: every figure comes from the Wait, names from the table. All that users read
+about waiting is worded here: conditions, events, command line.
 """
 
 from __future__ import annotations
@@ -18,20 +19,26 @@ from .snapshot import CPU, GPU, MEMORY, PODS
 
 @dataclass(frozen=True, slots=True)
 class NameTable:
-    """Names of the rows that a Wait refers to."""
+    """Rows that a Wait refers to, back to names."""
 
     resources: Sequence[str]  # Snapshot.resources
-    nodes: Sequence[str]
-    queues: Sequence[str]
-    gangs: Sequence[str]
+    node: Callable[[int], str]
+    queue: Callable[[int], str]
+    gang: Callable[[int], str]
+    queue_of: Callable[[int], str]  # the queue that a gang names; "" where that is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a gang waits: the headline, and lines of detail."""
+    """Why a gang waits: the headline, and lines of detail that do not repeat it."""
 
     headline: str
     details: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        return "; ".join((self.headline, *self.details))
 
 
 def explain(wait: Wait, names: NameTable) -> Explanation:
@@ -41,16 +48,17 @@ def explain(wait: Wait, names: NameTable) -> Explanation:
 
 
 def amount(row: int, value: float, resources: Sequence[str]) -> str:
-    """A quantity of a resource row as people write it: `2 GPUs`, `1.5 CPUs`, `16 GiB of memory`."""
+    """A quantity of a resource row as people write it: `2 GPUs`, `1.5 CPUs`, `16 GiB memory`."""
     if row == GPU:
         return _plural(value, "GPU")
     if row == CPU:
         return _plural(value / 1000, "CPU")
     if row == MEMORY:
-        return f"{_number(value / 2**30)} GiB of memory"
+        return f"{_bytes(value)} memory"
     if row == PODS:
         return _plural(value, "pod slot")
-    return f"{_number(value)} {resources[row]}"
+    name = resources[row] if row < len(resources) else f"resource {row}"
+    return f"{_bytes(value) if name == _DISK else _number(value)} {name}"
 
 
 def phrase(reason: Reason) -> str:
@@ -60,20 +68,15 @@ def phrase(reason: Reason) -> str:
 
 def _details(wait: Wait, names: NameTable) -> list[str]:
     lines = [f"{_plural(count, 'node')} {phrase(reason)}" for reason, count in wait.counts]
-    if wait.wanted and wait.reason not in _BEFORE_PLACING and wait.placeable < wait.wanted:
-        lines.append(f"{wait.placeable} of {_plural(wait.wanted, 'pod')} found a place")
-    if wait.missing:
-        lacks = _list([amount(row, value, names.resources) for row, value in wait.missing])
-        lines.append(f"nearest node {names.nodes[wait.nearest]} lacks {lacks}")
     cause = wait.queue_cause
     if cause is not None and cause.reason is Reason.BEHIND_OTHERS:
         used = amount(cause.resource, cause.used, names.resources)
         share = amount(cause.resource, cause.bound, names.resources)
-        lines.append(f"queue {names.queues[cause.queue]} uses {used} of a fair share of {share}")
+        lines.append(f"queue {names.queue(cause.queue)} uses {used} of a fair share of {share}")
     if wait.behind:
-        lines.append("went first: " + ", ".join(names.gangs[gang] for gang in wait.behind))
+        lines.append("went first: " + ", ".join(map(names.gang, wait.behind)))
     if not wait.blocks_start:
-        lines.append("the minimum runs; only further pods wait")
+        lines.append("the minimum runs, only further pods wait")
     return lines
 
 
@@ -91,7 +94,7 @@ def _no_room(wait: Wait, names: NameTable) -> str:
         return f"{line}; room for {wait.placeable} of {_plural(wait.wanted, 'pod')}"
     if wait.missing:
         lacks = _list([amount(r, value, names.resources) for r, value in wait.missing])
-        return f"{line}; nearest node {names.nodes[wait.nearest]} lacks {lacks}"
+        return f"{line}; nearest node {names.node(wait.nearest)} lacks {lacks}"
     return line
 
 
@@ -121,7 +124,7 @@ def _quota_figures(wait: Wait, names: NameTable) -> tuple[QueueCause, str, str, 
     assert cause is not None, "a wait for quota names the queue"
     return (
         cause,
-        names.queues[cause.queue],
+        names.queue(cause.queue),
         amount(cause.resource, cause.bound, names.resources),
         _plain(cause.resource, cause.used),
         _plain(cause.resource, cause.requested),
@@ -129,11 +132,11 @@ def _quota_figures(wait: Wait, names: NameTable) -> tuple[QueueCause, str, str, 
 
 
 def _larger_than_any(wait: Wait, names: NameTable) -> str:
+    line = "Can never start: a pod asks for more than any node that suits it has"
     if not wait.missing:
-        return "Can never start: a pod asks for more than any node has"
+        return line
     lacks = _list([amount(row, value, names.resources) for row, value in wait.missing])
-    where = names.nodes[wait.nearest]
-    return f"Can never start: a pod asks for more than any node has; {where} lacks {lacks}"
+    return f"{line}; nearest node {names.node(wait.nearest)} lacks {lacks}"
 
 
 def _incomplete(wait: Wait, names: NameTable) -> str:
@@ -143,11 +146,19 @@ def _incomplete(wait: Wait, names: NameTable) -> str:
 
 
 def _gated(wait: Wait, names: NameTable) -> str:
-    return "Waiting for scheduling gates to be removed from its pods"
+    return f"Waiting for the scheduling gates of {_plural(wait.wanted, 'pod')} to be removed"
 
 
 def _release(wait: Wait, names: NameTable) -> str:
     return f"Waiting for room that is being released: {_plural(wait.placeable, 'pod')} next in line"
+
+
+def _queue_refuses(what: str, mend: str) -> Callable[[Wait, NameTable], str]:
+    def say(wait: Wait, names: NameTable) -> str:
+        queue = names.queue_of(wait.gang)
+        return f"{f'Queue {queue}' if queue else 'Its queue'} {what}: {mend}"
+
+    return say
 
 
 def _fixed(text: str) -> Callable[[Wait, NameTable], str]:
@@ -157,6 +168,13 @@ def _fixed(text: str) -> Callable[[Wait, NameTable], str]:
     return say
 
 
+def _volumes(wait: Wait, names: NameTable) -> str:
+    """Either no node at all can reach the volumes, or those that can have no room."""
+    if wait.detail:
+        return f"Can start nowhere: no node is within reach of its volumes ({wait.detail})"
+    return _no_room(wait, names)
+
+
 _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
     Reason.OVER_LIMIT: _over_limit,
     Reason.NON_PREEMPTIBLE_OVER_QUOTA: _over_quota,
@@ -164,27 +182,18 @@ _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
     Reason.GANG_INCOMPLETE: _incomplete,
     Reason.POD_GATED: _gated,
     Reason.WAITING_FOR_RELEASE: _release,
-    Reason.QUEUE_NOT_FOUND: _fixed("Its queue does not exist: create it or name another"),
-    Reason.QUEUE_NOT_A_LEAF: _fixed("Its queue has queues below it: name one of those"),
-    Reason.QUEUE_PAUSED: _fixed("Its queue is paused: resume it to start jobs"),
-    Reason.VOLUME_CLAIM_NOT_FOUND: _fixed("Waiting for a volume claim that does not exist"),
+    Reason.QUEUE_NOT_FOUND: _queue_refuses("does not exist", "create it or name another"),
+    Reason.QUEUE_NOT_A_LEAF: _queue_refuses("has child queues", "name one of those"),
+    Reason.QUEUE_PAUSED: _queue_refuses("is paused, or one above it", "resume it to start jobs"),
+    Reason.VOLUME_CLAIM_NOT_FOUND: _fixed(
+        "Waiting for a volume claim that is not there or not bound"
+    ),
+    Reason.VOLUME_NODE_CONFLICT: _volumes,
     Reason.CONFIG_MAP_NOT_FOUND: _fixed("Waiting for a ConfigMap that does not exist"),
     Reason.SUBGROUP_NOT_FOUND: _fixed("A pod names a subgroup that its gang does not have"),
     Reason.MISCONFIGURED: _fixed("Cannot be placed as it is configured"),
     Reason.BACKING_OFF: _fixed("Waiting before the next attempt to bind"),
 }
-
-#: Reasons found before any pod is placed: a count of placed pods would say nothing.
-_BEFORE_PLACING = (
-    Reason.OVER_LIMIT,
-    Reason.NON_PREEMPTIBLE_OVER_QUOTA,
-    Reason.GANG_INCOMPLETE,
-    Reason.POD_GATED,
-    Reason.WAITING_FOR_RELEASE,
-    Reason.QUEUE_NOT_FOUND,
-    Reason.QUEUE_NOT_A_LEAF,
-    Reason.QUEUE_PAUSED,
-)
 
 _PHRASES = {
     Reason.INSUFFICIENT_GPU: "without enough free GPUs",
@@ -203,6 +212,7 @@ _PHRASES = {
     Reason.VOLUME_NODE_CONFLICT: "out of reach of its volume",
 }
 
+_DISK = "ephemeral-storage"
 _RESOURCE_WORDS = {GPU: "GPUs", CPU: "CPU", MEMORY: "memory", PODS: "pod slots"}
 _ROW_OF = {
     Reason.INSUFFICIENT_GPU: GPU,
@@ -233,9 +243,14 @@ def _bare(row: int, value: float, full: str) -> str:
 def _plain(row: int, value: float) -> str:
     if row == CPU:
         return _number(value / 1000)
-    if row == MEMORY:
-        return f"{_number(value / 2**30)} GiB"
-    return _number(value)
+    return _bytes(value) if row == MEMORY else _number(value)
+
+
+def _bytes(value: float) -> str:
+    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= size:
+            return f"{_number(value / size)} {unit}"
+    return f"{_number(value)} B"
 
 
 def _plural(value: float, word: str) -> str:

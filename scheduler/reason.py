@@ -44,3 +44,8 @@ class Reason(IntEnum):
     WAITING_FOR_RELEASE = 50
     BACKING_OFF = 51
     MISCONFIGURED = 52
+
+    @property
+    def word(self) -> str:
+        """The CamelCase form shown in conditions, events and tables: InsufficientGpu."""
+        return "".join(part.capitalize() for part in self.name.split("_"))

@@ -109,12 +109,13 @@ def _collect(at: Standing, row: int, picked: list[tuple[int, int]]) -> None:
 
 
 def _grow(at: Standing, row: int, picked: list[tuple[int, int]]) -> None:
-    """The first child that has anything to add."""
+    """The first child that has anything to add. An optional one comes whole or not at all."""
     for kid in at.order(row):
+        if not at.able[kid]:
+            continue
         if not at.tree.leaf[kid]:
             _collect(at, kid, picked)
         elif at.waiting[kid]:
-            missing = at.tree.minimum[kid] - at.held[kid]
-            picked.append((kid, min(max(missing, 1), at.waiting[kid])))
+            picked.append((kid, max(at.tree.minimum[kid] - at.held[kid], 1)))
         if picked:
             return

@@ -21,8 +21,6 @@ def test_gpus_are_named_with_what_is_free_and_how_near_the_nearest_node_is() -> 
     assert out.details("big") == (
         "1 node cordoned",
         "2 nodes without enough free GPUs",
-        "0 of 2 pods found a place",
-        "nearest node gpu-2 lacks 2 GPUs",
     )
 
 
@@ -79,21 +77,23 @@ def test_nobody_is_blamed_where_there_was_no_room_to_begin_with() -> None:
     [
         (
             Job("j", [Pod(gpus=9)]),
-            "Can never start: a pod asks for more than any node has; gpu-1 lacks 1 GPU",
+            "Can never start: a pod asks for more than any node that suits it has; "
+            "nearest node gpu-1 lacks 1 GPU",
         ),
         (
             Job("j", [Pod(memory=600 * GIB)]),
-            "Can never start: a pod asks for more than any node has; gpu-1 lacks 88 GiB of memory",
+            "Can never start: a pod asks for more than any node that suits it has; "
+            "nearest node gpu-1 lacks 88 GiB memory",
         ),
         (Job("j", [Pod()], 2), "Waiting for pods: 1 of the 2 that its minimum needs exist"),
-        (Job("j", queue="none"), "Its queue does not exist: create it or name another"),
+        (Job("j", queue="none"), "Queue none does not exist: create it or name another"),
         (
             Job("j", [Pod(needs=((),))]),
             "Waiting for a node: 1 pod; 2 nodes outside its node selector or affinity",
         ),
         (
             Job("j", [Pod(blocked=Reason.VOLUME_CLAIM_NOT_FOUND)]),
-            "Waiting for a volume claim that does not exist",
+            "Waiting for a volume claim that is not there or not bound",
         ),
     ],
 )
@@ -117,4 +117,4 @@ def test_no_node_at_all() -> None:
 def test_amounts_are_written_as_people_write_them() -> None:
     names = ("cpu", "memory", "gpu", "pods", "example.com/nic")
     said = [amount(r, v, names) for r, v in ((0, 1500), (1, GIB), (2, 1), (3, 2), (4, 3))]
-    assert said == ["1.5 CPUs", "1 GiB of memory", "1 GPU", "2 pod slots", "3 example.com/nic"]
+    assert said == ["1.5 CPUs", "1 GiB memory", "1 GPU", "2 pod slots", "3 example.com/nic"]

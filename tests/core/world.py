@@ -189,9 +189,10 @@ class World:
             waits={self.jobs[w.gang].name: w for w in plan.waits},
             names=NameTable(
                 resources=snapshot.resources,
-                nodes=node,
-                queues=[q.name for q in self.queues],
-                gangs=[j.name for j in self.jobs],
+                node=node.__getitem__,
+                queue=lambda q: self.queues[q].name,
+                gang=lambda g: self.jobs[g].name,
+                queue_of=lambda g: self.jobs[g].queue,
             ),
         )
 
