@@ -72,7 +72,7 @@ class RestServer:
 
     def start(self) -> RestServer:
         """Returns when requests are answered. Raises OSError if the port is taken."""
-        self._socket = socket.create_server((self._host, self._port), backlog=512)
+        self._socket = _listen(self._host, self._port)
         # asyncio does this only for sockets that name their protocol; without it each answer
         # waits 40 ms for the client's delayed acknowledgement.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -172,6 +172,20 @@ class _Server(uvicorn.Server):
             if transport is not None:
                 transport.abort()
         await super().shutdown(sockets)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    # The protocol is named because asyncio turns Nagle's delay off only where it is.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
 
 
 def _names(host: str) -> tuple[str, ...]:
