@@ -82,6 +82,8 @@ class Job:
                     chosen += self.collect(child)
             return chosen
         for child in self.ordered(group):
+            if not self.could(child):
+                continue
             if "min_available" in child:
                 missing = max(1, child["min_available"] - self.held(child["name"]))
                 chosen = self.waiting(child["name"])[:missing]
