@@ -3,6 +3,7 @@
 from .identity import acting_as, current_user
 from .install import install_defaults
 from .kinds import Registry, ScalePaths, Served
+from .persist import StateFileError
 from .store import MemoryStore
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Registry",
     "ScalePaths",
     "Served",
+    "StateFileError",
     "acting_as",
     "current_user",
     "install_defaults",

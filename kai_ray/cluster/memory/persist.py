@@ -59,10 +59,14 @@ def open_journal(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(path, check_same_thread=False, timeout=2.0)
+        fresh = _check_owner(db, path)
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        _prepare(db, path)
+        if fresh:
+            _create(db)
+        db.execute("BEGIN IMMEDIATE")  # takes the lock, or fails if another process has it
+        db.commit()
         (version,) = db.execute("SELECT version FROM counter").fetchone()
         rows = [
             ((group, plural), Key(namespace, name), _decode(body))
@@ -78,22 +82,13 @@ def open_journal(
     return SqliteJournal(db), version, rows
 
 
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
+def _check_owner(db: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file is new. Raises StateFileError, without having written, if it is not ours."""
     (owner,) = db.execute("PRAGMA application_id").fetchone()
     (schema,) = db.execute("PRAGMA user_version").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if owner == 0 and schema == 0 and tables == 0:
-        with db:
-            db.execute("BEGIN IMMEDIATE")
-            db.execute(
-                "CREATE TABLE objects (grp TEXT, plural TEXT, namespace TEXT, name TEXT, "
-                "body BLOB NOT NULL, PRIMARY KEY (grp, plural, namespace, name)) WITHOUT ROWID"
-            )
-            db.execute("CREATE TABLE counter (version INTEGER NOT NULL)")
-            db.execute("INSERT INTO counter VALUES (1)")
-            db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        return
+        return True
     if owner != _APPLICATION_ID:
         raise StateFileError(f"{path} is not a state file of kai-ray: choose another directory")
     if schema != SCHEMA_VERSION:
@@ -101,4 +96,17 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             f"{path} has state format {schema}, this version of kai-ray reads {SCHEMA_VERSION}: "
             "use the kai-ray version that wrote it, or move the file away to start empty"
         )
-    db.execute("BEGIN IMMEDIATE").connection.commit()
+    return False
+
+
+def _create(db: sqlite3.Connection) -> None:
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(
+            "CREATE TABLE objects (grp TEXT, plural TEXT, namespace TEXT, name TEXT, "
+            "body BLOB NOT NULL, PRIMARY KEY (grp, plural, namespace, name)) WITHOUT ROWID"
+        )
+        db.execute("CREATE TABLE counter (version INTEGER NOT NULL)")
+        db.execute("INSERT INTO counter VALUES (1)")
+        db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
