@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from .kubeconfig import Connection
 from .port import (
@@ -258,6 +258,8 @@ def _ssl_context(connection: Connection, certificate: tuple[bytes, bytes] | None
         cadata=connection.ca_pem.decode("ascii") if connection.ca_pem else None
     )
     if connection.insecure:
+        # The kubeconfig says so: a warning at every request would tell the user nothing new.
+        urllib3.disable_warnings(InsecureRequestWarning)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
