@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kai_ray.cluster.runtime import Controller
+from kai_ray.controllers.bind_failures import BindFailures
+from kai_ray.controllers.bind_requests import BindRequests
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
@@ -22,12 +24,20 @@ class Control:
     encoder: Encoder
     loop: SchedulingLoop
     binder: Binder
+    requests: BindRequests
     status: StatusWriter
     stale: StaleGangs
     events: Events
 
     def controllers(self) -> list[Controller]:
-        return [self.events, self.binder, self.status, self.stale, self.loop]
+        return [
+            self.events,
+            self.binder,
+            self.requests,
+            self.status,
+            self.stale,
+            self.loop,
+        ]
 
 
 def compose(
@@ -38,12 +48,14 @@ def compose(
     config = config or ControlConfig()
     encoder = Encoder(config.encode, member_of)
     events = Events()
-    binder = Binder(config, encoder, events)
-    status = StatusWriter(config, events, binder.failing)
-    binder.on_failure = status.touch
+    failures = BindFailures(encoder)
+    binder = Binder(config, encoder, failures, events)
+    requests = BindRequests(config, encoder, binder, failures, events, member_of)
+    status = StatusWriter(config, events, failures.of_group)
+    failures.on_change = status.touch
     stale = StaleGangs(config, encoder, events)
     loop = SchedulingLoop(config, encoder, binder, (status.observe, stale.observe), policy)
-    return Control(encoder, loop, binder, status, stale, events)
+    return Control(encoder, loop, binder, requests, status, stale, events)
 
 
 def build(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from kai_ray.cluster.port import ApiError, Conflict, Port, Unavailable, Write
+from kai_ray.cluster.port import ApiError, Conflict, Port, Unavailable, Watch, Write
 
 Mode = Literal["before", "after", "conflict", "crash before", "crash after"]
 
@@ -33,6 +33,7 @@ class FaultyPort:
         self.mode = mode
         self.writes = 0
         self.binds: list[str] = []
+        self.dark = False  # binds happen but no reply comes, and nothing can be read
         self._reject = reject
 
     def __getattr__(self, name: str) -> Any:
@@ -73,7 +74,23 @@ class FaultyPort:
         refused = self._reject(pod)
         if refused is not None:
             raise refused
-        return self._write(self._inner.bind, (namespace, pod, node), kwargs)
+        result = self._write(self._inner.bind, (namespace, pod, node), kwargs)
+        if self.dark:
+            raise Unavailable("time-out")
+        return result
+
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        if self.dark:
+            raise Unavailable("time-out")
+        return self._inner.get(*args, **kwargs)
+
+    def list(self, *args: Any, **kwargs: Any) -> Any:
+        if self.dark:
+            raise Unavailable("time-out")
+        return self._inner.list(*args, **kwargs)
+
+    def watch(self, *args: Any, **kwargs: Any) -> Any:
+        return _Watch(self, self._inner.watch(*args, **kwargs))
 
     def batch(self, writes: Sequence[Write]) -> list[Any]:
         results: list[Any] = []
@@ -83,3 +100,17 @@ class FaultyPort:
             except ApiError as error:
                 results.append(error)
         return results
+
+
+class _Watch:
+    def __init__(self, port: FaultyPort, inner: Watch) -> None:
+        self._port = port
+        self._inner = inner
+
+    def next(self, timeout_s: float = 0.0) -> Any:
+        if self._port.dark:
+            return None
+        return self._inner.next(timeout_s)
+
+    def close(self) -> None:
+        self._inner.close()

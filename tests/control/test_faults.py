@@ -99,6 +99,32 @@ def test_a_gang_cut_short_by_a_crash_goes_on_before_others_start() -> None:
     assert not world.placed("urgent")
 
 
+def test_a_place_stays_taken_while_nobody_can_say_whether_the_bind_happened() -> None:
+    ports: list[FaultyPort] = []
+
+    def wrap(port: Port) -> Any:
+        ports.append(FaultyPort(port))
+        return ports[-1]
+
+    world = World(nodes=1, wrap=wrap)
+    world.run()
+    world.gang("first", 8)
+    ports[0].dark = True
+    # The store tells of the new pods while replies and watches of the binds are lost.
+    for resource in (kinds.POD_GROUP, kinds.POD):
+        for obj in world.store.list(resource).items:
+            world.runtime.informer(resource).remember(obj)
+    world.run(30)
+    assert len(world.placed("first")) == 8
+    tasks = world.control.encoder.snapshot(world.clock.now()).snapshot.tasks
+    assert (tasks.node >= 0).sum() == 8
+    ports[0].dark = False
+    world.gang("second", 1)
+    world.run(120)
+    assert not world.placed("second")
+    assert world.condition("first")["status"] == "True"
+
+
 def _rejecting(name: str) -> Any:
     def wrap(port: Port) -> Any:
         def reject(pod: str) -> ApiError | None:

@@ -1,0 +1,59 @@
+"""Pods whose bind has failed: how often, why, and until when they are held back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kai_ray.cluster.port import Key
+from kai_ray.controllers import backoff
+from kai_ray.encode import Encoder
+
+
+@dataclass(slots=True)
+class Failure:
+    uid: str
+    group: Key
+    failures: int
+    message: str
+
+
+class BindFailures:
+    """`on_change` is called with the gang whenever something about its failures changes."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._known: dict[Key, Failure] = {}
+        self.on_change: Callable[[Key], None] = lambda group: None
+
+    def note(self, pod: Key, uid: str, group: Key, message: str) -> int:
+        """One more failure; returns how many there are now."""
+        known = self._known.get(pod)
+        count = known.failures + 1 if known is not None and known.uid == uid else 1
+        self._known[pod] = Failure(uid, group, count, message)
+        self.on_change(group)
+        return count
+
+    def count(self, pod: Key, uid: str) -> int:
+        known = self._known.get(pod)
+        return known.failures if known is not None and known.uid == uid else 0
+
+    def hold(self, pod: Key, uid: str) -> float:
+        """Keeps the pod out of decisions; returns for how many seconds."""
+        self._encoder.hold_pod(pod, uid)
+        return backoff.wait_s(self.count(pod, uid))
+
+    def clear(self, pod: Key) -> None:
+        """It is bound, or it is gone."""
+        known = self._known.pop(pod, None)
+        if known is not None:
+            self._encoder.release_pod(pod)
+            self.on_change(known.group)
+
+    def of_group(self, group: Key) -> str | None:
+        """Why members of a gang are held back; None if none is."""
+        for pod, failure in self._known.items():
+            if failure.group == group:
+                times = f"{failure.failures} times" if failure.failures > 1 else "once"
+                return f"binding pod {pod.name} failed {times}: {failure.message}"
+        return None

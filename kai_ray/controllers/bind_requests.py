@@ -1,0 +1,193 @@
+"""Works off BindRequest objects, ours or those another of KAI's tools made (semantics §8.1-8.2).
+
+In the mode `bindRequests: always` a decision is a BindRequest and this is what binds it; requests
+that are found in other modes are served as well. All that are due are bound side by side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from kai_ray.api import labels as names
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Write, key_of
+from kai_ray.cluster.runtime import Runtime
+from kai_ray.controllers import backoff
+from kai_ray.controllers.bind_failures import BindFailures
+from kai_ray.controllers.binder import OPEN, Binder
+from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.events import Events
+from kai_ray.encode import Encoder
+from kai_ray.encode.settings import MemberOf
+
+_LONGEST = 1024
+
+
+class BindRequests:
+    """Keys: "work" binds everything that is due; "retry namespace/name" makes one due again."""
+
+    name = "bind-requests"
+
+    def __init__(
+        self,
+        config: ControlConfig,
+        encoder: Encoder,
+        binder: Binder,
+        failures: BindFailures,
+        events: Events,
+        member_of: MemberOf | None,
+    ) -> None:
+        self._config = config
+        self._encoder = encoder
+        self._binder = binder
+        self._failures = failures
+        self._events = events
+        self._member_of = member_of
+        self._due: dict[Key, None] = {}
+        self._resting: set[Key] = set()
+
+    def setup(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._pods = runtime.informer(kinds.POD)
+        self._nodes = runtime.informer(kinds.NODE)
+        self._requests = runtime.informer(kinds.BIND_REQUEST)
+        self._requests.on_change(self._changed)
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            return
+        key, phase = key_of(new), _phase(new)
+        if phase == "Failed" or (phase == "Pending" and key not in self._resting):
+            self._due[key] = None
+            self._runtime.enqueue(self.name, "work")
+
+    def reconcile(self, key: str) -> float | None:
+        if key != "work":
+            namespace, _, name = key.partition("/")
+            self._resting.discard(Key(namespace, name))
+            self._due[Key(namespace, name)] = None
+        chosen = list(self._due)
+        self._due.clear()
+        try:
+            self._work([r for k in chosen if (r := self._requests.get(k.name, k.namespace))])
+        except ApiError:
+            self._due.update(dict.fromkeys(chosen))
+            raise
+        return None
+
+    def _work(self, requests: list[Object]) -> None:
+        binds: list[tuple[Object, Object]] = []
+        for request in requests:
+            phase = _phase(request)
+            if phase == "Failed":
+                self._remove(request)
+            elif phase == "Pending":
+                pod = self._pod(request)
+                if pod is None:
+                    self._remove(request)
+                elif pod["spec"].get("nodeName"):
+                    self._succeed(request)
+                else:
+                    binds.append((request, pod))
+        port = self._runtime.port
+        writes = [self._bind(request, pod) for request, pod in binds]
+        for (request, pod), outcome in zip(
+            binds, port.batch(writes) if writes else (), strict=True
+        ):
+            self._settle(request, pod, outcome)
+
+    def _pod(self, request: Object) -> Object | None:
+        """The pod that is meant; a namesake made later is not."""
+        key = _pod_key(request)
+        pod = self._pods.get(key.name, key.namespace)
+        owners = {r.get("uid") for r in request["metadata"].get("ownerReferences") or ()}
+        if pod is None or (owners and pod["metadata"].get("uid") not in owners):
+            return None
+        return pod
+
+    def _bind(self, request: Object, pod: Object) -> Write:
+        key, encode = key_of(pod), self._config.encode
+        labels = {encode.node_pool_key: encode.node_pool} if encode.node_pool else {}
+        annotations: dict[str, str] = {}
+        if names.POD_GROUP not in (pod["metadata"].get("annotations") or {}):
+            found = self._member_of(pod) if self._member_of else None
+            if found is not None and found[0]:
+                annotations[names.POD_GROUP] = found[0]
+                if found[1]:
+                    labels[names.SUBGROUP] = found[1]
+        extra: dict[str, Any] = {
+            "uid": pod["metadata"].get("uid") or "",
+            "labels": labels or None,
+            "annotations": annotations or None,
+        }
+        node = (request.get("spec") or {}).get("selectedNode") or ""
+        return Write(self._runtime.port.bind, (key.namespace, key.name, node), extra)
+
+    def _settle(self, request: Object, pod: Object, outcome: Any) -> None:
+        if isinstance(outcome, OPEN):
+            key = key_of(pod)
+            pod = self._runtime.port.get(kinds.POD, key.name, key.namespace)
+            self._pods.remember(pod)
+            if pod["spec"].get("nodeName"):
+                outcome = None
+        if isinstance(outcome, NotFound):
+            self._remove(request)
+        elif isinstance(outcome, ApiError):
+            self._fail(request, pod, outcome.message)
+        else:
+            self._succeed(request)
+
+    def _succeed(self, request: Object) -> None:
+        self._status(request, {"phase": "Succeeded", "reason": None})
+
+    def _fail(self, request: Object, pod: Object, message: str) -> None:
+        key, uid = key_of(request), pod["metadata"].get("uid") or ""
+        group = (pod["metadata"].get("annotations") or {}).get(names.POD_GROUP) or ""
+        failures = self._failures.note(key_of(pod), uid, Key(key.namespace, group), message)
+        node = (request.get("spec") or {}).get("selectedNode")
+        self._events.warn(
+            kinds.POD, key_of(pod), uid, "BindFailed", f"not bound to {node}: {message}"
+        )
+        attempts = int((request.get("status") or {}).get("failedAttempts") or 0) + 1
+        status: Object = {"failedAttempts": attempts, "reason": message[:_LONGEST]}
+        if attempts > int((request.get("spec") or {}).get("backoffLimit") or 0):
+            self._status(request, {**status, "phase": "Failed"})
+            return
+        self._resting.add(key)
+        wait = backoff.wait_s(failures)
+        self._runtime.enqueue(self.name, f"{key.namespace}/{key.name}", wait)
+        self._status(request, {**status, "phase": "Pending"})
+
+    def _status(self, request: Object, status: Object) -> None:
+        key = key_of(request)
+        try:
+            found = self._runtime.port.patch(
+                kinds.BIND_REQUEST,
+                key.name,
+                {"status": status},
+                key.namespace,
+                subresource="status",
+            )
+        except NotFound:
+            return
+        self._requests.remember(found)
+
+    def _remove(self, request: Object) -> None:
+        """Failed or without its pod: what it kept is released."""
+        key = key_of(request)
+        uid = request["metadata"].get("uid") or ""
+        with contextlib.suppress(NotFound):
+            self._runtime.port.delete(kinds.BIND_REQUEST, key.name, key.namespace, uid=uid)
+        pod = self._pod(request)
+        if pod is not None:
+            self._binder.refuse(key_of(pod), pod["metadata"].get("uid") or "")
+
+
+def _phase(request: Object) -> str:
+    return (request.get("status") or {}).get("phase") or "Pending"
+
+
+def _pod_key(request: Object) -> Key:
+    key = key_of(request)
+    return Key(key.namespace, (request.get("spec") or {}).get("podName") or key.name)
