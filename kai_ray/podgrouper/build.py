@@ -20,7 +20,7 @@ from .groups import (
     top_owner_metadata,
 )
 from .minimum import with_min_member
-from .values import GroupError, Object, annotations_of, dig, labels, name_of, uid_of
+from .values import GroupError, Object, annotations_of, dig, labels, metadata, name_of, uid_of
 from .workload import Workload
 
 LARGEST_NAME = 253
@@ -137,7 +137,7 @@ def _annotations(w: Workload, members: tuple[Member, ...]) -> dict[str, str]:
 
 def merged_over(lower: Object, upper: Object) -> Object:
     """`lower` with the labels and annotations of the skipped owner `upper` where it has none."""
-    meta = dict(lower.get("metadata") or {})
+    meta = dict(metadata(lower))
     inherited = {k: v for k, v in annotations_of(upper).items() if "last-applied" not in k}
     for part, above in (("labels", labels(upper)), ("annotations", inherited)):
         own = meta.get(part)

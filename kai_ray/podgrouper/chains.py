@@ -11,7 +11,15 @@ from kai_ray.api import labels as keys
 from .cluster_reader import ClusterReader
 from .groups import Group
 from .registry import is_workload, resolve
-from .values import GroupError, Object, annotations_of, labels, metadata, name_of, uid_of
+from .values import (
+    GroupError,
+    Object,
+    annotations_of,
+    labels,
+    name_of,
+    owner_references,
+    uid_of,
+)
 from .workload import Rule, Settings, Workload
 
 #: Owner chains longer than this go in circles.
@@ -20,7 +28,7 @@ LONGEST_CHAIN = 16
 
 def owner_reference_of(obj: Object) -> Object | None:
     """The reference to follow: the controller's, else the only one. Several are refused."""
-    found = [r for r in metadata(obj).get("ownerReferences") or () if isinstance(r, dict)]
+    found = owner_references(obj)
     controllers = [r for r in found if r.get("controller")]
     if len(found) > 1 and len(controllers) != 1:
         raise GroupError(

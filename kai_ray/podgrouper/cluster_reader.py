@@ -10,7 +10,7 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import ApiError, Object, Port, Resource
 from kai_ray.cluster.runtime import Informer, Runtime
 
-from .values import group_of, labels, metadata
+from .values import group_of, labels, owner_references
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +21,8 @@ KindKey = tuple[str, str]
 
 
 def owner_uids(obj: Object) -> Iterable[str]:
-    for reference in metadata(obj).get("ownerReferences") or ():
-        if isinstance(reference, dict) and reference.get("uid"):
+    for reference in owner_references(obj):
+        if reference.get("uid"):
             yield str(reference["uid"])
 
 

@@ -27,6 +27,7 @@ from .values import (
     metadata,
     name_of,
     namespace_of,
+    owner_references,
     uid_of,
 )
 from .values import (
@@ -138,8 +139,8 @@ class Podgrouper:
         self._forget(obj)
         self._enqueue(key_for(obj))
         if new is None or old is None:  # what it belongs to has gained or lost a part
-            for reference in metadata(obj).get("ownerReferences") or ():
-                if isinstance(reference, dict):
+            for reference in owner_references(obj):
+                if reference:
                     self.members.forget(str(reference.get("uid")))
                     group = group_of(str(reference.get("apiVersion") or ""))
                     name = str(reference.get("name"))
@@ -180,7 +181,7 @@ class Podgrouper:
     def _on_group(self, old: Obj | None, new: Obj | None) -> None:
         """A group that vanished is made again if its workload still wants it."""
         if new is None and old is not None:
-            for reference in metadata(old).get("ownerReferences") or ():
+            for reference in owner_references(old):
                 group = group_of(str(reference.get("apiVersion") or ""))
                 kind, name = str(reference.get("kind")), str(reference.get("name"))
                 self._enqueue(object_key(group, kind, namespace_of(old), name))
@@ -222,7 +223,7 @@ class Podgrouper:
         pod = self.reader.cache(kinds.POD).get(name, namespace)
         if pod is None or not self.writer.ours(pod) or is_terminating(pod):
             return None
-        if metadata(pod).get("ownerReferences"):  # owners that contradict each other
+        if owner_references(pod):  # owners that contradict each other
             return self._place_pods([pod])
         stamped = annotations_of(pod).get(keys.POD_GROUP)
         if stamped and stamped != self._own_group_name(pod):

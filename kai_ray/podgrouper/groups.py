@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from kai_ray.api import labels as keys
 
-from .values import GroupError, Object, group_of
+from .values import GroupError, Object, group_of, kind_of, name_of, uid_of
 
 #: A PodGroup of more subgroups than this is refused: it could not be stored in one object.
 LARGEST_TREE = 10_000
@@ -259,11 +258,5 @@ def to_podgroup(group: Group) -> Object:
     }
 
 
-def owner_reference(obj: dict[str, Any]) -> Owner:
-    meta = obj.get("metadata") or {}
-    return Owner(
-        obj.get("apiVersion") or "",
-        obj.get("kind") or "",
-        meta.get("name") or "",
-        meta.get("uid") or "",
-    )
+def owner_reference(obj: Object) -> Owner:
+    return Owner(*kind_of(obj), name_of(obj), uid_of(obj))

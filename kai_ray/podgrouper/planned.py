@@ -47,9 +47,15 @@ def planned_groups(w: Workload, depth: int = 0) -> list[Group] | None:
     return groups
 
 
+def _containers(template: Object) -> list[object]:
+    spec = template.get("spec")
+    found = spec.get("containers") if isinstance(spec, dict) else None
+    return found if isinstance(found, list) else []
+
+
 def _runs_pods(obj: Object) -> bool:
     """Whether an object of an unknown kind has a pod template, one with containers."""
-    return any((m.template.get("spec") or {}).get("containers") for m in members_of(obj))
+    return any(_containers(m.template) for m in members_of(obj))
 
 
 def _wrapped(w: Workload, depth: int) -> list[Group]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kai_ray.api import labels as keys
 
 from .fields import PREEMPTIBILITIES, kind_defaults, priority_exists
-from .values import Object, labels
+from .values import Object, labels, metadata
 from .workload import Workload
 
 
@@ -25,5 +25,5 @@ def with_kind_defaults(w: Workload, lower: Object, upper: Object) -> Object:
             given.setdefault(keys.PREEMPTIBILITY, str(preemptibility))
     if not given:
         return lower
-    meta = lower.get("metadata") or {}
+    meta = metadata(lower)
     return {**lower, "metadata": {**meta, "labels": {**given, **own}}}

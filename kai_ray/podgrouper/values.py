@@ -128,38 +128,44 @@ def number_in(annotation: str, field: str, *, least: int) -> int:
     return value
 
 
-def metadata(obj: Mapping[str, Any] | None) -> Object:
-    value = obj.get("metadata") if obj else None
+def metadata(obj: Any) -> Object:
+    value = obj.get("metadata") if isinstance(obj, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def labels(obj: Mapping[str, Any] | None) -> dict[str, str]:
+def labels(obj: Any) -> dict[str, str]:
     """Labels that are text; others cannot be matched by anything and are left out."""
     return _strings(metadata(obj).get("labels"))
 
 
-def annotations_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
+def annotations_of(obj: Any) -> dict[str, str]:
     return _strings(metadata(obj).get("annotations"))
 
 
-def name_of(obj: Mapping[str, Any] | None) -> str:
+def name_of(obj: Any) -> str:
     value = metadata(obj).get("name")
     return value if isinstance(value, str) else ""
 
 
-def uid_of(obj: Mapping[str, Any] | None) -> str:
+def uid_of(obj: Any) -> str:
     value = metadata(obj).get("uid")
     return value if isinstance(value, str) else ""
 
 
-def namespace_of(obj: Mapping[str, Any] | None) -> str:
+def namespace_of(obj: Any) -> str:
     value = metadata(obj).get("namespace")
     return value if isinstance(value, str) else ""
 
 
-def kind_of(obj: Mapping[str, Any] | None) -> tuple[str, str]:
+def owner_references(obj: Any) -> list[Object]:
+    """The owner references that are objects."""
+    found = metadata(obj).get("ownerReferences")
+    return [r for r in found if isinstance(r, dict)] if isinstance(found, list) else []
+
+
+def kind_of(obj: Any) -> tuple[str, str]:
     """(apiVersion, kind), "" where absent."""
-    if not obj:
+    if not isinstance(obj, dict):
         return "", ""
     version, kind = obj.get("apiVersion"), obj.get("kind")
     return (version if isinstance(version, str) else "", kind if isinstance(kind, str) else "")

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kai_ray.podgrouper.groups import Group
-from kai_ray.podgrouper.values import GroupError, Object, mapping, metadata, name_of, namespace_of
+from kai_ray.podgrouper.values import (
+    GroupError,
+    Object,
+    mapping,
+    metadata,
+    name_of,
+    namespace_of,
+    owner_references,
+)
 from kai_ray.podgrouper.workload import UNKNOWN_NAME, UNKNOWN_UID, Rule, Workload
 
 from .job import job_groups
@@ -43,7 +51,7 @@ def _run_in_chain(w: Workload) -> Object:
     for owner in w.owners:
         if owner.get("kind") == "Job":
             return owner
-    for reference in metadata(w.pod).get("ownerReferences") or ():
+    for reference in owner_references(w.pod):
         if isinstance(reference, dict) and reference.get("kind") == "Job":
             found = w.reader.get("batch/v1", "Job", str(reference.get("name")), w.namespace)
             if found is not None:

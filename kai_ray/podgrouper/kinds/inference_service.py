@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kai_ray.podgrouper.build import LARGEST_NAME, build_group
 from kai_ray.podgrouper.groups import Group, Member, Owner, owner_reference
-from kai_ray.podgrouper.values import Object, count, dig, mapping, name_of
+from kai_ray.podgrouper.values import Object, count, dig, labels, mapping, name_of
 from kai_ray.podgrouper.workload import UNKNOWN_NAME, UNKNOWN_UID, Rule, Workload
 
 COMPONENTS = ("predictor", "transformer", "explainer")
@@ -30,7 +30,7 @@ def inference_service_groups(w: Workload) -> list[Group]:
 
 def _serves_beside(w: Workload) -> bool:
     """Whether the pod is of the transformer or explainer: those run alone in any case."""
-    component = ((w.pod or {}).get("metadata") or {}).get("labels") or {}
+    component = labels(w.pod)
     return component.get("component", "predictor") != "predictor"
 
 

@@ -26,6 +26,7 @@ from kai_ray.podgrouper.values import (
     mapping,
     name_of,
     namespace_of,
+    owner_references,
     sequence,
     text,
 )
@@ -246,8 +247,8 @@ def _owning_cluster(w: Workload, pod: Object) -> str:
     for owner in (*w.owners, w.subject):
         if owner.get("kind") == "RayCluster":
             return name_of(owner)
-    for reference in dig(pod, "metadata.ownerReferences") or ():
-        if isinstance(reference, dict) and reference.get("kind") == "RayCluster":
+    for reference in owner_references(pod):
+        if reference.get("kind") == "RayCluster":
             return str(reference.get("name") or "")
     return ""
 

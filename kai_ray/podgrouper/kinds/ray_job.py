@@ -18,6 +18,7 @@ from kai_ray.podgrouper.values import (
     metadata,
     name_of,
     namespace_of,
+    owner_references,
     text,
     uid_of,
 )
@@ -106,7 +107,7 @@ def _newest_cluster(w: Workload) -> str:
     owned = [
         c
         for c in (w.reader.list(version, "RayCluster", namespace_of(w.subject)) if uid else ())
-        if any(r.get("uid") == uid for r in metadata(c).get("ownerReferences") or ())
+        if any(r.get("uid") == uid for r in owner_references(c))
     ]
     return max(owned, key=_age, default={}).get("metadata", {}).get("name", "")
 

@@ -7,9 +7,9 @@ from kai_ray.podgrouper.values import (
     GroupError,
     Object,
     dig,
-    metadata,
     name_of,
     namespace_of,
+    owner_references,
     text,
     uid_of,
 )
@@ -42,14 +42,14 @@ def _clusters(w: Workload) -> list[Object]:
     version = str(w.subject.get("apiVersion") or "ray.io/v1")
     uid = uid_of(w.subject)
     for cluster in w.reader.list(version, "RayCluster", namespace_of(w.subject)):
-        references = metadata(cluster).get("ownerReferences") or ()
+        references = owner_references(cluster)
         if uid and any(isinstance(r, dict) and r.get("uid") == uid for r in references):
             found[name_of(cluster)] = cluster
     names = [name_of(o) for o in w.owners if o.get("kind") == "RayCluster"]
     if w.pod is not None:
         names += [
             str(r.get("name"))
-            for r in metadata(w.pod).get("ownerReferences") or ()
+            for r in owner_references(w.pod)
             if isinstance(r, dict) and r.get("kind") == "RayCluster"
         ]
     for status in ("activeServiceStatus", "pendingServiceStatus"):

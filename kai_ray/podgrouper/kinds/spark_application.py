@@ -11,7 +11,7 @@ from typing import Any
 
 from kai_ray.podgrouper.build import build_group, group_name
 from kai_ray.podgrouper.groups import Group, Member
-from kai_ray.podgrouper.values import Object, count, dig, flag, labels, text
+from kai_ray.podgrouper.values import Object, count, dig, flag, labels, metadata, text
 from kai_ray.podgrouper.workload import Place, Rule, Workload
 
 from .pod import SPARK_SELECTOR
@@ -77,7 +77,7 @@ def _template(app: Object, role: str) -> Object:
         amounts[str(gpu["name"])] = gpu.get("quantity") or 0
     return {
         "metadata": {
-            **(own.get("metadata") or {}),
+            **metadata(own),
             "labels": {**labels(own), **labels({"metadata": spec})},
             "annotations": spec.get("annotations") or {},
         },
