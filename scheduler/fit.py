@@ -51,9 +51,7 @@ class Fit:
         self.request: Ints = ledger.snapshot.classes.request[:, klass]
         self.asked = tuple(np.flatnonzero(self.request > 0).tolist())
         self.asks_gpu = bool(self.request[GPU] > 0)
-        #: Whether pods elsewhere matter: then copies of nodes do not add up.
         self._counters = ledger.peers[klass].counters()
-        self.linked = bool(self._counters)
         count = ledger.nodes.count
         self.now: Ints = np.zeros(count, dtype=np.int64)
         self.later: Ints = np.zeros(count, dtype=np.int64)
@@ -63,6 +61,10 @@ class Fit:
         self.suits = self._facts(filters)
         self._moving = tuple(f for f in filters if f.reads and self._concerns(f))
         self._set_scores(scores)
+        rules = (*self._moving, *self._scores)
+        #: Whether pods elsewhere matter: then copies of nodes do not add up.
+        self.linked = any(rule.reads is Reads.PEERS for rule in rules)
+        self.packs = not self.linked and all(score.packs for score in self._scores)
         self.value: Floats = np.full(count, _OUT)
         """[N] the sum of all scores where a copy fits, -inf elsewhere."""
         self._offer: Offer = NO_OFFER  # what is left of the last one
@@ -82,7 +84,7 @@ class Fit:
         return rule.allows(self.ledger, self.klass, ALL) is not None
 
     def _set_scores(self, scores: tuple[Score, ...]) -> None:
-        """Splits scores into a fixed sum and those that move; do runs stay on one node?"""
+        """Splits scores into a fixed sum and those that move."""
         self._fixed: Floats = np.zeros(self.ledger.nodes.count)
         moving: list[Score] = []
         for score in scores:
@@ -94,7 +96,6 @@ class Fit:
             else:
                 moving.append(score)
         self._scores = tuple(moving)
-        self.packs = not self.linked and all(score.packs for score in moving)
 
     def free(self, row: int, at: At) -> Ints:
         """Idle and releasing amount of a resource on the nodes `at`."""
@@ -108,13 +109,17 @@ class Fit:
         if seen == end:
             return
         self._seen = end
-        moves, self._moves = self._moves, sum(counter.moves for counter in self._counters)
-        if seen < 0 or moves != self._moves or (end - seen) * 4 > self.ledger.nodes.count + 64:
+        if seen < 0 or self._company_moved() or (end - seen) * 4 > self.ledger.nodes.count + 64:
             self._compute(ALL)
         elif end - seen == 1:
             self._compute(np.array(changed[seen:], dtype=np.int32))
         else:
             self._compute(np.array(sorted(set(changed[seen:])), dtype=np.int32))
+
+    def _company_moved(self) -> bool:
+        """Whether pods that the class looks at came or went; rules without counters may say so."""
+        before, self._moves = self._moves, sum(counter.moves for counter in self._counters)
+        return self.linked and (before != self._moves or not self._counters)
 
     def _compute(self, at: At) -> None:
         ledger = self.ledger
