@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import Object
+from kai_ray.cluster.port import NotFound, Object
 from kai_ray.sim.embedded import EmbeddedCluster
 
 from .conftest import EXAMPLES, Kai
@@ -64,6 +66,17 @@ def row(table: str, name: str) -> dict[str, str]:
 @pytest.fixture(scope="module", autouse=True)
 def _queues(kai: Kai) -> None:
     kai.ok("submit", QUEUES)
+
+
+@pytest.fixture(autouse=True)
+def _emptied(cluster: EmbeddedCluster) -> Iterator[None]:
+    """No test leaves workloads to the next."""
+    yield
+    for resource in (R.JOB, R.DEPLOYMENT):
+        for obj in cluster.store.list(resource).items:
+            with suppress(NotFound):  # the test's own deletion may be on its way
+                cluster.store.delete(resource, obj["metadata"]["name"], "default")
+    assert cluster.run_until(lambda: not cluster.store.list(R.POD).items, 10)
 
 
 def test_queues_are_shown_as_a_tree_with_quotas(kai: Kai) -> None:
@@ -164,24 +177,24 @@ def test_a_job_from_its_submission_to_its_end(kai: Kai) -> None:
 
 def test_a_job_that_waits_says_why_and_where_it_stands(kai: Kai) -> None:
     kai.ok("submit", "-", "--wait", "--timeout", "20", stdin=job("large", 8, 4))
-    kai.ok("submit", "-", stdin=job("next", 8, 2, queue="vision"))
-    kai.ok("submit", "-", stdin=job("after", 8, 2, queue="vision"))
-    table = kai.eventually(lambda t: row(t, "next").get("REASON", "-") != "-", "get", "jobs")
+    kai.ok("submit", "-", stdin=job("first", 8, 2, queue="vision"))
+    kai.ok("submit", "-", stdin=job("second", 8, 2, queue="vision"))
+    table = kai.eventually(lambda t: row(t, "first").get("REASON", "-") != "-", "get", "jobs")
     assert row(table, "large")["STATUS"] == "Running"
-    waiting = row(table, "next")
+    waiting = row(table, "first")
     assert waiting["STATUS"] == "Waiting"
     assert waiting["POS"] == "1"
-    table = kai.eventually(lambda t: row(t, "after").get("POS") == "2", "get", "jobs")
-    explained = kai.ok("explain", "next")
+    table = kai.eventually(lambda t: row(t, "second").get("POS") == "2", "get", "jobs")
+    explained = kai.ok("explain", "first")
     assert "GPU" in explained.splitlines()[0]
-    document = json.loads(kai.ok("explain", "next", "-o", "json"))
+    document = json.loads(kai.ok("explain", "first", "-o", "json"))
     assert document["reason"] == waiting["REASON"]
-    assert "Why it waits" in kai.ok("describe", "job", "next")
+    assert "Why it waits" in kai.ok("describe", "job", "first")
     assert row(kai.ok("get", "nodes"), "gpu-0")["FRAGMENT"] == "full"
     assert row(kai.ok("get", "queues"), "vision")["ALLOC"] == "0"
     kai.ok("job", "delete", "large")
-    kai.eventually(lambda t: row(t, "next")["STATUS"] == "Running", "get", "jobs")
-    kai.ok("job", "delete", "next", "after", "--wait")
+    kai.eventually(lambda t: row(t, "first")["STATUS"] == "Running", "get", "jobs")
+    kai.ok("job", "delete", "first", "second", "--wait")
 
 
 def test_a_suspended_job_gives_its_gpus_back_and_can_go_on(kai: Kai) -> None:
