@@ -47,23 +47,29 @@ class Standing:
     and the pending ones.
     """
 
-    __slots__ = ("able", "count", "held", "tree", "waiting")
+    __slots__ = ("able", "count", "tree", "yields")
 
     def __init__(self, tree: GangTree, held: Sequence[int], waiting: Sequence[int]) -> None:
-        self.tree, self.held, self.waiting = tree, held, waiting
+        self.tree = tree
         size = len(tree.leaf)
         #: Pods held by a leaf, satisfied direct children of a set.
         self.count = [0] * size
         #: Whether the subgroup meets its minimum once all its pending pods are placed.
         self.able = [False] * size
+        #: Whether the subgroup has anything to add now.
+        self.yields = [False] * size
         for row in range(size - 1, -1, -1):  # children come after their parent
             if tree.leaf[row]:
                 self.count[row] = held[row]
                 self.able[row] = held[row] + waiting[row] >= tree.minimum[row]
+                self.yields[row] = self.able[row] and waiting[row] > 0
             else:
                 kids = tree.children[row]
                 self.count[row] = sum(self.met(kid) for kid in kids)
                 self.able[row] = sum(self.able[kid] for kid in kids) >= tree.minimum[row]
+                self.yields[row] = self.able[row] and (
+                    not self.met(row) or any(self.yields[kid] for kid in kids)
+                )
 
     def met(self, row: int) -> bool:
         return self.count[row] >= self.tree.minimum[row]
@@ -86,36 +92,20 @@ def tasks_to_allocate(
     """What the next attempt places: (local leaf row, number of its best pending pods), in order.
 
     Empty where nothing can be added. A gang below its minimum asks for all that is missing; one
-    that holds it asks for one more pod, or for the whole minimum of one optional subgroup.
+    that holds it asks for one more pod, or for the whole minimum of one optional subgroup. A
+    subgroup that cannot reach its minimum would take room and complete nothing: it is passed over.
     """
+    at = Standing(tree, held, waiting)
     picked: list[tuple[int, int]] = []
-    _collect(Standing(tree, held, waiting), 0, picked)
-    return picked
-
-
-def _collect(at: Standing, row: int, picked: list[tuple[int, int]]) -> None:
-    if at.met(row):
-        _grow(at, row, picked)
-        return
-    # Children that cannot reach their minimum would take room and not complete the gang.
-    able = [kid for kid in at.order(row) if at.able[kid]]
-    for kid in able[: at.tree.minimum[row]]:
-        if at.met(kid):
-            continue
-        if at.tree.leaf[kid]:
-            picked.append((kid, at.tree.minimum[kid] - at.held[kid]))
+    open_ = [0] if at.yields[0] else []
+    while open_:  # a stack and no recursion: trees may be deep
+        row = open_.pop()
+        if tree.leaf[row]:
+            picked.append((row, max(tree.minimum[row] - held[row], 1)))
+        elif at.met(row):
+            open_.append(next(kid for kid in at.order(row) if at.yields[kid]))
         else:
-            _collect(at, kid, picked)
-
-
-def _grow(at: Standing, row: int, picked: list[tuple[int, int]]) -> None:
-    """The first child that has anything to add. An optional one comes whole or not at all."""
-    for kid in at.order(row):
-        if not at.able[kid]:
-            continue
-        if not at.tree.leaf[kid]:
-            _collect(at, kid, picked)
-        elif at.waiting[kid]:
-            picked.append((kid, max(at.tree.minimum[kid] - at.held[kid], 1)))
-        if picked:
-            return
+            able = [kid for kid in at.order(row) if at.able[kid]]
+            needed = able[: tree.minimum[row]]
+            open_.extend(kid for kid in reversed(needed) if not at.met(kid))
+    return picked

@@ -12,15 +12,21 @@ def levels(parent: Codes) -> list[Codes]:
 
     Raises ValueError where the parents form a cycle.
     """
-    depth = np.zeros(parent.shape[0], dtype=np.int32)
-    child = parent >= 0
-    above = np.where(child, parent, 0)
-    for _ in range(parent.shape[0] + 1):
-        deeper = np.where(child, depth[above] + 1, 0).astype(np.int32)
-        if np.array_equal(deeper, depth):
-            deepest = int(depth.max(initial=-1))
-            return [np.flatnonzero(depth == d).astype(np.int32) for d in range(deepest + 1)]
-        depth = deeper
+    depth = depths(parent)
+    order = np.argsort(depth, kind="stable").astype(np.int32)
+    starts = np.flatnonzero(np.diff(depth[order])) + 1
+    return np.split(order, starts) if len(order) else []
+
+
+def depths(parent: Codes) -> Codes:
+    """[Q] number of ancestors, by jumping twice as far in each step."""
+    jump = np.append(parent, -1).astype(np.int64)  # the last entry stands for "no parent"
+    steps = (jump >= 0).astype(np.int32)
+    for _ in range(len(parent).bit_length() + 1):
+        if (jump < 0).all():
+            return steps[:-1]
+        steps += steps[jump]
+        jump = jump[jump]
     raise ValueError("queues.parent: the parents form a cycle; make one of them a top-level queue")
 
 

@@ -89,6 +89,19 @@ def test_sets_inside_sets() -> None:
     assert choose(tree, [2, 1, 3, 1], [2, 0, 0, 0]) == [(0, 1)]
 
 
+def test_a_very_deep_tree_is_no_trouble() -> None:
+    tree: tuple = (None, {"leaf": 2})
+    for _ in range(900):
+        tree = (None, {"set": tree})
+    assert choose(tree, [0], [3]) == [(0, 2)]
+    assert choose(tree, [2], [1]) == [(0, 1)]
+    rows = subgroups(tree)
+    counts = np.zeros(len(rows.gang), np.int64)
+    assert not met(rows, counts)[0]
+    counts[-1] = 2
+    assert met(rows, counts)[0]
+
+
 def test_those_without_a_minimum_come_last() -> None:
     tree = (None, {"extra": 0, "workers": 2})
     assert choose(tree, [0, 2], [4, 1]) == [(1, 1)]
