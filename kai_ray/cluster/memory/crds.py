@@ -19,11 +19,9 @@ def register(kinds: Registry, crd: Object) -> None:
     """Serves (or serves anew) the versions of a definition."""
     spec = crd["spec"]
     group, names = spec["group"], spec["names"]
-    kinds.remove(group, names["plural"])
     storage = next(v["name"] for v in spec["versions"] if v.get("storage"))
-    for version in spec["versions"]:
-        if version.get("served"):
-            kinds.add(_served(spec, names, version, storage))
+    served = [_served(spec, names, v, storage) for v in spec["versions"] if v.get("served")]
+    kinds.put((group, names["plural"]), served)
 
 
 def _served(spec: Object, names: Object, version: Object, storage: str) -> Served:
@@ -143,4 +141,4 @@ def changed(store: MemoryStore, kind: str, old: Object | None, new: Object) -> N
                 store.commit(served, key, "DELETED", obj, {**obj, "metadata": meta})
     for watcher in list(table.watchers):
         watcher.close()
-    store.kinds.remove(group, plural)
+    store.kinds.put((group, plural), [])

@@ -51,6 +51,17 @@ class Served:
     def group_plural(self) -> tuple[str, str]:
         return self.resource.group, self.resource.plural
 
+    def present(self, obj: Object) -> Object:
+        """A stored object in this version: conversion changes only the name."""
+        wanted = self.resource.api_version
+        return obj if obj["apiVersion"] == wanted else {**obj, "apiVersion": wanted}
+
+    def to_store(self, obj: Object) -> Object:
+        """The object in the version that is stored."""
+        if self.storage_version == self.resource.version:
+            return obj
+        return {**obj, "apiVersion": f"{self.resource.group}/{self.storage_version}"}
+
 
 _SHORT: dict[Resource, tuple[str, ...]] = {
     r.POD: ("po",),
@@ -166,18 +177,25 @@ class Registry:
         self._by_kind: dict[tuple[str, str], Served] = {}
         self._by_group_kind: dict[tuple[str, str], tuple[str, str]] = {}
         for served in builtin_kinds():
-            self.add(served)
+            self.put(served.group_plural, [served])
 
-    def add(self, served: Served) -> None:
-        res = served.resource
-        self._by_plural.setdefault(served.group_plural, {})[res.version] = served
-        self._by_kind[res.api_version, res.kind] = served
-        self._by_group_kind[res.group, res.kind] = served.group_plural
-
-    def remove(self, group: str, plural: str) -> None:
-        for served in self._by_plural.pop((group, plural), {}).values():
-            self._by_kind.pop((served.resource.api_version, served.resource.kind), None)
-            self._by_group_kind.pop((group, served.resource.kind), None)
+    def put(self, group_plural: tuple[str, str], versions: list[Served]) -> None:
+        """Serves these versions of a resource and no others; readers never see it half done."""
+        before = self._by_plural.get(group_plural, {})
+        for served in versions:
+            res = served.resource
+            self._by_kind[res.api_version, res.kind] = served
+            self._by_group_kind[res.group, res.kind] = group_plural
+        self._by_plural[group_plural] = {s.resource.version: s for s in versions}
+        kinds = {(s.resource.api_version, s.resource.kind) for s in versions}
+        for served in before.values():
+            res = served.resource
+            if (res.api_version, res.kind) not in kinds:
+                self._by_kind.pop((res.api_version, res.kind), None)
+            if res.kind not in {s.resource.kind for s in versions}:
+                self._by_group_kind.pop((res.group, res.kind), None)
+        if not versions:
+            del self._by_plural[group_plural]
 
     def find(self, resource: Resource) -> Served:
         """Raises NotFound if the kind is not served in this version."""

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from kai_ray.cluster.port import BadRequest, Conflict, Invalid, Object
+from kai_ray.cluster.port import BadRequest, Conflict, Invalid, NotFound, Object
 
 from .kinds import Served
 
@@ -44,6 +44,15 @@ def invalid(served: Served, name: str, causes: list[Cause]) -> Invalid:
     return Invalid(
         f"{res.kind}{group} {name!r} is invalid: {joined}",
         details={"name": name, "group": res.group, "kind": res.kind, "causes": causes},
+    )
+
+
+def not_found(served: Served, name: str) -> NotFound:
+    res = served.resource
+    kind = f"{res.plural}.{res.group}" if res.group else res.plural
+    return NotFound(
+        f'{kind} "{name}" not found',
+        details={"name": name, "group": res.group, "kind": res.plural},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from bisect import bisect_right
 
 import msgspec
 
@@ -28,9 +29,9 @@ def page(
         objects, keys = _as_of(table, version, namespace)
     found: list[Object] = []
     last: Key | None = None
-    for key in keys:
-        if after is not None and key <= after:
-            continue
+    start = 0 if after is None else bisect_right(keys, after)
+    for i in range(start, len(keys)):
+        key = keys[i]
         obj = objects[key]
         if match is not None and not match(obj):
             continue

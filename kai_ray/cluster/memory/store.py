@@ -35,6 +35,7 @@ from kai_ray.cluster.selectors import matcher
 from . import crds, defaults, deletion, meta, patching, subresources, validation
 from .collect import Collector
 from .copying import clone
+from .expiry import EventExpiry
 from .identity import current_user
 from .kinds import Registry, Served
 from .log import Watcher
@@ -70,6 +71,7 @@ class MemoryStore:
         self.state = State(history)
         self.lock = self.state.lock
         self.collector = Collector(self)
+        self.expiry = EventExpiry(self)
         if state_path is not None:
             journal, version, rows = open_journal(Path(state_path))
             self.state.restore(version, iter(rows))
@@ -96,14 +98,14 @@ class MemoryStore:
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         served = self.kinds.find(resource)
-        return _as(served, self.stored(served, name, namespace))
+        return served.present(self.stored(served, name, namespace))
 
     def stored(self, served: Served, name: str, namespace: str) -> Object:
         """The stored object itself; raises NotFound."""
         key = Key(namespace if served.resource.namespaced else "", name)
         found = self.state.table(served.group_plural).objects.get(key)
         if found is None:
-            raise not_found(served, name)
+            raise meta.not_found(served, name)
         return found
 
     def list(
@@ -121,7 +123,7 @@ class MemoryStore:
         with self.lock:
             table = self.state.table(served.group_plural)
             found, version, token = page(self.state, table, namespace, match, limit, continue_token)
-        return Page([_as(served, obj) for obj in found], str(version), token)
+        return Page([served.present(obj) for obj in found], str(version), token)
 
     def watch(
         self,
@@ -153,7 +155,7 @@ class MemoryStore:
                 namespace,
                 match,
                 on_event,
-                lambda obj: _as(served, obj),
+                served.present,
                 lambda w: self._forget(table.watchers, w),
                 (lambda: self._bookmark(served)) if bookmarks else None,
             )
@@ -197,7 +199,7 @@ class MemoryStore:
         if not isinstance(new, dict):
             raise BadRequest("an object is expected")
         with self.lock:
-            return _as(served, self.create_own(served, new, dry_run=dry_run))
+            return served.present(self.create_own(served, new, dry_run=dry_run))
 
     def create_own(
         self, served: Served, new: Object, *, dry_run: bool = False, managed: Any = None
@@ -223,7 +225,7 @@ class MemoryStore:
                 )
             new["metadata"]["name"] = self.namer.name(base)
             key = _key(served, new)
-        new = _stored_as(served, new)
+        new = served.to_store(new)
         if managed:
             new["metadata"]["managedFields"] = managed
         if dry_run:
@@ -251,7 +253,7 @@ class MemoryStore:
             new = self.replace(
                 served, old, new, subresource=subresource, dry_run=dry_run, manager=field_manager
             )
-            return _as(served, new)
+            return served.present(new)
 
     def replace(
         self,
@@ -266,7 +268,7 @@ class MemoryStore:
     ) -> Object:
         """Puts `new` (its top level and metadata are ours, the rest may be shared) over `old`."""
         new = {**new, "metadata": {**new["metadata"]}}
-        meta.for_update(served, _as(served, old), new)
+        meta.for_update(served, served.present(old), new)
         new = subresources.separate(served, old, new, subresource)
         defaults.for_update(served, new, old, self)
         if not applied:
@@ -274,7 +276,7 @@ class MemoryStore:
         if not subresource:
             new = self.admit("UPDATE", served, new, old, dry_run)
         validation.check(served, new, old, subresource)
-        new = _stored_as(served, new)
+        new = served.to_store(new)
         if served.generation and not subresource and _spec_changed(old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if new == old:
@@ -307,18 +309,18 @@ class MemoryStore:
                 new = patching.apply(
                     self, served, old, key, patch, subresource, field_manager, force, dry_run
                 )
-                return _as(served, new)
+                return served.present(new)
             if old is None:
-                raise not_found(served, name)
+                raise meta.not_found(served, name)
             if subresource == "scale":
                 return subresources.patch_scale(
                     self, served, old, patch, patch_type, dry_run, field_manager
                 )
-            new = patching.patched(served, _as(served, old), patch, patch_type)
+            new = patching.patched(served, served.present(old), patch, patch_type)
             new = self.replace(
                 served, old, new, subresource=subresource, dry_run=dry_run, manager=field_manager
             )
-            return _as(served, new)
+            return served.present(new)
 
     def delete(
         self,
@@ -428,6 +430,8 @@ class MemoryStore:
             crds.changed(self, kind, old, new)
         elif served.group_plural == ("", "namespaces"):
             deletion.namespace_changed(self, kind, new)
+        elif kind == "ADDED" and served.group_plural == ("", "events"):
+            self.expiry.created()
         self.collector.changed(location, kind, old, new)
         return new
 
@@ -467,31 +471,10 @@ class MemoryStore:
             )
 
 
-def not_found(served: Served, name: str) -> NotFound:
-    res = served.resource
-    kind = f"{res.plural}.{res.group}" if res.group else res.plural
-    return NotFound(
-        f'{kind} "{name}" not found',
-        details={"name": name, "group": res.group, "kind": res.plural},
-    )
-
-
 def _key(served: Served, obj: Object) -> Key:
     return Key(
         obj["metadata"]["namespace"] if served.resource.namespaced else "", obj["metadata"]["name"]
     )
-
-
-def _as(served: Served, obj: Object) -> Object:
-    """The object in the version that was asked for (conversion changes only the name)."""
-    wanted = served.resource.api_version
-    return obj if obj["apiVersion"] == wanted else {**obj, "apiVersion": wanted}
-
-
-def _stored_as(served: Served, obj: Object) -> Object:
-    if served.storage_version == served.resource.version:
-        return obj
-    return {**obj, "apiVersion": f"{served.resource.group}/{served.storage_version}"}
 
 
 def _spec_changed(old: Object, new: Object) -> bool:
