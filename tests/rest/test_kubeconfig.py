@@ -137,9 +137,9 @@ def test_without_any_cluster_the_way_out_is_named() -> None:
         (whole() | {"current-context": ""}, "no current-context: choose one with --context, of x"),
         (whole() | {"clusters": []}, r"contexts\[x\].context.cluster names 'c'"),
         (whole() | {"users": []}, r"contexts\[x\].context.user names 'u'"),
-        (whole(server="c:6443"), r"clusters\[c\].cluster.server is 'c:6443'"),
+        (whole(None, server="c:6443"), r"clusters\[c\].cluster.server is 'c:6443'"),
         (
-            whole(**{"certificate-authority-data": "%%%"}),
+            whole(None, **{"certificate-authority-data": "%%%"}),
             r"clusters\[c\].cluster.certificate-authority-data is not base64",
         ),
         (whole({"client-key": "/nowhere"}), r"users\[u\].user.client-key: cannot read /nowhere"),

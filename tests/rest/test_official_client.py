@@ -41,7 +41,7 @@ def pod(name: str, **labels: str) -> client.V1Pod:
 
 
 def test_pods_are_created_read_patched_and_deleted(api: Any, namespace: str) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     made = core.create_namespaced_pod(namespace, pod("p", app="x"))
     assert made.metadata.uid
     assert made.status.phase == "Pending"
@@ -59,7 +59,7 @@ def test_pods_are_created_read_patched_and_deleted(api: Any, namespace: str) -> 
 
 
 def test_a_stale_replace_is_refused(api: Any, namespace: str) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     about = client.V1ObjectMeta(name="cm")
     first = core.create_namespaced_config_map(namespace, client.V1ConfigMap(metadata=about))
     core.patch_namespaced_config_map("cm", namespace, {"data": {"a": "1"}})
@@ -69,7 +69,7 @@ def test_a_stale_replace_is_refused(api: Any, namespace: str) -> None:
 
 
 def test_pods_are_bound_and_evicted(api: Any, store: MemoryStore, namespace: str) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     core.create_namespaced_pod(namespace, pod("p"))
     target = client.V1ObjectReference(api_version="v1", kind="Node", name="gpu-0")
     binding = client.V1Binding(metadata=client.V1ObjectMeta(name="p"), target=target)
@@ -83,12 +83,12 @@ def test_pods_are_bound_and_evicted(api: Any, store: MemoryStore, namespace: str
 
 
 def test_a_watch_sees_what_happens(api: Any, namespace: str) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     since = core.list_namespaced_pod(namespace).metadata.resource_version
     seen: list[tuple[str, str]] = []
 
     def follow() -> None:
-        events = watch.Watch().stream(
+        events: Any = watch.Watch().stream(
             core.list_namespaced_pod, namespace, resource_version=since, timeout_seconds=20
         )
         for event in events:
@@ -107,7 +107,7 @@ def test_a_watch_sees_what_happens(api: Any, namespace: str) -> None:
 
 
 def test_queues_as_custom_objects(api: Any, store: MemoryStore) -> None:
-    custom = client.CustomObjectsApi(api)
+    custom: Any = client.CustomObjectsApi(api)
     body = {
         "apiVersion": "scheduling.run.ai/v2",
         "kind": "Queue",
@@ -128,7 +128,7 @@ def test_queues_as_custom_objects(api: Any, store: MemoryStore) -> None:
 
 
 def test_the_dynamic_client_discovers_every_kind(api: Any, namespace: str, tmp_path: Path) -> None:
-    found = dynamic.DynamicClient(api, cache_file=str(tmp_path / "cache"))
+    found: Any = dynamic.DynamicClient(api, cache_file=str(tmp_path / "cache"))
     groups = found.resources.get(api_version="scheduling.run.ai/v2alpha2", kind="PodGroup")
     groups.create(
         body={
@@ -145,7 +145,7 @@ def test_the_dynamic_client_discovers_every_kind(api: Any, namespace: str, tmp_p
 
 
 def test_jobs_and_versions(api: Any, namespace: str) -> None:
-    batch = client.BatchV1Api(api)
+    batch: Any = client.BatchV1Api(api)
     job = client.V1Job(
         metadata=client.V1ObjectMeta(name="j"),
         spec=client.V1JobSpec(
@@ -164,11 +164,12 @@ def test_jobs_and_versions(api: Any, namespace: str) -> None:
         "j", namespace, {"status": {"succeeded": 1, "startTime": "2026-01-01T00:00:00Z"}}
     )
     assert batch.read_namespaced_job("j", namespace).status.succeeded == 1
-    assert client.VersionApi(api).get_code().git_version.startswith("v1.")
+    version: Any = client.VersionApi(api).get_code()
+    assert version.git_version.startswith("v1.")
 
 
 def test_leases_serve_leader_election(api: Any, namespace: str) -> None:
-    leases = client.CoordinationV1Api(api)
+    leases: Any = client.CoordinationV1Api(api)
     lease = client.V1Lease(
         metadata=client.V1ObjectMeta(name="l"),
         spec=client.V1LeaseSpec(holder_identity="a", lease_duration_seconds=15),
@@ -182,7 +183,7 @@ def test_leases_serve_leader_election(api: Any, namespace: str) -> None:
 
 
 def test_pages_go_on_where_the_last_one_ended(api: Any, namespace: str) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     for i in range(5):
         about = client.V1ObjectMeta(name=f"cm-{i}")
         core.create_namespaced_config_map(namespace, client.V1ConfigMap(metadata=about))
@@ -200,7 +201,7 @@ def test_pages_go_on_where_the_last_one_ended(api: Any, namespace: str) -> None:
 
 
 def test_an_expired_watch_says_so(api: Any, store: MemoryStore, namespace: str) -> None:
-    core = client.CoreV1Api(api)
+    core: Any = client.CoreV1Api(api)
     since = core.list_namespaced_secret(namespace).metadata.resource_version
     secret = client.V1Secret(metadata=client.V1ObjectMeta(name="s"))
     core.create_namespaced_secret(namespace, secret)

@@ -52,6 +52,7 @@ MERGE_KEYS: dict[tuple[str, str], str] = {
     ("PodSpec", "topologySpreadConstraints"): "topologyKey",
     ("PodSpec", "schedulingGates"): "name",
     ("PodSpec", "resourceClaims"): "name",
+    ("ResourceRequirements", "claims"): "name",
     ("PodStatus", "podIPs"): "ip",
     ("PodStatus", "hostIPs"): "ip",
     ("PodStatus", "resourceClaimStatuses"): "name",
