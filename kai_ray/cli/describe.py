@@ -235,8 +235,11 @@ def _ending(port: Port, *objects: Object) -> None:
     """Conditions and events of the objects, as kubectl's describe ends."""
     conditions = [c for o in objects for c in (o.get("status") or {}).get("conditions") or []]
     section("Conditions", CONDITIONS, conditions)
-    events = [e for o in objects for e in _events(port, o)]
-    section("Events", EVENTS, sorted(events, key=_when))
+    # The same news is told on the user's object and on its gang: once is enough here.
+    events = {
+        (e.get("reason"), e.get("message")): e for o in reversed(objects) for e in _events(port, o)
+    }
+    section("Events", EVENTS, sorted(events.values(), key=_when))
 
 
 def _events(port: Port, obj: Object) -> list[Object]:

@@ -111,11 +111,12 @@ def _explanations(connection: Connection, job: Job) -> list[Explanation]:
 def _gang(gang: GangExplanation, job: Job) -> list[str]:
     what = f"{job.kind} {job.name}"
     if gang.state == "Waiting":
-        lines = [f"{what} waits ({gang.reason}): {gang.sentence}"]
+        lines = [f"{what}: {gang.sentence}"]
     elif gang.state == "Growing":
-        lines = [f"{what} runs and waits to grow ({gang.reason}): {gang.sentence}"]
+        lines = [f"{what} runs and would grow: {gang.sentence}"]
     else:
         return [f"{what}: {gang.sentence}"]
+    lines.append(f"  reason    {gang.reason}")
     if job.position and job.position > 1:
         lines.append(f"  place     {job.position} in queue {job.queue}")
     if gang.reasons:

@@ -117,7 +117,7 @@ def _news(before: Chapter | None, after: Chapter) -> str:
     if job.status == "Waiting":
         if not job.reason or job.reason == INCOMPLETE:
             return f"{who} waits in queue {job.queue}" if before is None else ""
-        return f"{who} waits in queue {job.queue}: {job.reason}: {job.message}".rstrip(": ")
+        return f"{who} in queue {job.queue}: {job.message} ({job.reason})"
     if job.status == "Running" and was[0] != "Running":
         return f"{who} runs on {', '.join(job.nodes)} ({after.gang})"
     if job.status in ENDED and was[0] not in ENDED:

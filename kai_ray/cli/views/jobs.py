@@ -94,7 +94,7 @@ class Job:
 
     @property
     def gpus(self) -> float:
-        return sum(g.gpus for g in self.gangs)
+        return sum((g.gpus for g in self.gangs), 0.0)
 
     @property
     def running(self) -> int:
@@ -124,7 +124,7 @@ class Job:
             "name": self.name,
             "queue": self.queue,
             "priority": self.priority,
-            "gpus": self.gpus,
+            "gpus": int(self.gpus) if self.gpus.is_integer() else self.gpus,
             "pods": {"running": self.running, "wanted": self.wanted},
             "status": self.status,
             "reason": self.reason,

@@ -123,14 +123,14 @@ def queue(obj: Object, depth: int = 0) -> Queue:
 def _amount(obj: Object, resource: str) -> Amount:
     spec = ((obj.get("spec") or {}).get("resources") or {}).get(resource) or {}
     status = obj.get("status") or {}
-    fair = (status.get("fairShare") or {}).get(_status_key(resource, status.get("fairShare")))
+    fair = status.get("fairShare")  # names only what is not 0
     return Amount(
         quota=float(spec.get("quota", 0)),
         limit=float(spec.get("limit", 0)),
         weight=float(spec.get("overQuotaWeight", 0)),
         allocated=_in_units(resource, status.get("allocated")),
         requested=_in_units(resource, status.get("requested")),
-        fair_share=None if fair is None else _in_units(resource, status.get("fairShare")),
+        fair_share=None if fair is None else _in_units(resource, fair),
     )
 
 
