@@ -38,6 +38,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     # 3. Decide, one action after the other.
     for action in policy.actions:
         action(session)
+        ledger.verify()
     # 4. Say what was decided and why the rest waits.
     binds = _rows(session, [p for p in session.placed if not p.later])
     nominations = _rows(session, [p for p in session.placed if p.later])

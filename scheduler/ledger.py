@@ -28,6 +28,10 @@ _Charged: TypeAlias = "tuple[QueueRow, Amounts, Amounts]"
 _Filled: TypeAlias = "tuple[int, int, int, None]"
 
 
+class OvercommittedError(Exception):
+    """An action booked room that is not there."""
+
+
 class Ledger:
     """The books of one cycle. Node indices are positions in name order: see `origin`."""
 
@@ -64,6 +68,8 @@ class Ledger:
         self.idle: Ints = np.ascontiguousarray(self.nodes.allocatable - used)
         self.releasing: Ints = self._held(state == TaskState.RELEASING)
         self.any_releasing = bool(self.releasing.any())
+        #: What may be overdrawn from the start: what the ledger must never fall below.
+        self._floor = np.minimum(self.idle, 0), np.minimum(self.idle + self.releasing, 0)
         self._column: list[Ints] = [request[:, k].copy() for k in range(request.shape[1])]
 
     def _held(self, rows: Bools) -> Ints:
@@ -151,6 +157,17 @@ class Ledger:
         self.held[leaf] += pods
         self.waiting[leaf] -= pods
         self.firm[leaf] += firm
+
+    def verify(self) -> None:
+        """Raises OvercommittedError if a node was promised more than it has: never by input."""
+        now, later = self._floor
+        bad = (self.idle < now) | (self.idle + self.releasing < later)
+        if bad.any():
+            row, node = (int(i[0]) for i in np.nonzero(bad))
+            name = self.snapshot.resources[row]
+            raise OvercommittedError(
+                f"node row {int(self.origin[node])} was promised more {name} than it has"
+            )
 
     def trial(self) -> Mark:
         """Opens a trial: hand the mark to `roll_back`, or keep what follows."""

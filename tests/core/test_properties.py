@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kai_ray.scheduler import DEFAULT, Placement
 from kai_ray.scheduler.fit import Fit, Fits
-from kai_ray.scheduler.ledger import Ledger
+from kai_ray.scheduler.ledger import Ledger, OvercommittedError
 from kai_ray.scheduler.policy import policy
 from kai_ray.scheduler.rules import ALL
 from kai_ray.scheduler.shares.books import queue_books
@@ -264,3 +264,12 @@ def test_waiting_gangs_of_one_class_share_their_diagnosis(size: int) -> None:
     waits = [w for w in out.plan.waits if w.klass >= 0]
     assert len(waits) == (49 if size == 1 else 50)
     assert len({(w.reason, w.counts, w.nearest, w.missing) for w in waits}) == 1
+
+
+def test_an_action_that_overcommits_a_node_is_found_out() -> None:
+    def careless(session) -> None:
+        session.ledger.book(0, 0, 9, 0, 9)
+
+    world = World([Node("a", gpus=8)], [Job("j")])
+    with pytest.raises(OvercommittedError, match="node row 0 was promised more gpu"):
+        world.decide(replace(DEFAULT, actions=(careless,)))
