@@ -87,6 +87,7 @@ _POD_SPEC = _of(
     ),
     schedulingGates=_by("name"),
     resourceClaims=_by("name"),
+    resources=_of(claims=_by("name")),
     nodeSelector=_ATOMIC,
     affinity=_of(
         nodeAffinity=_of(requiredDuringSchedulingIgnoredDuringExecution=_ATOMIC),
@@ -101,7 +102,7 @@ _KINDS: dict[r.Resource, Shape] = {
         metadata=META,
         spec=_POD_SPEC,
         status=_of(conditions=_by("type"), podIPs=_by("ip"), hostIPs=_by("ip"),
-                   resourceClaimStatuses=_by("name")),
+                   resourceClaimStatuses=_by("name"), resources=_of(claims=_by("name"))),
     ),
     r.NODE: _of(
         metadata=META,
