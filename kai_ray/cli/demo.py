@@ -19,7 +19,7 @@ import click
 from kai_ray.cli import examples, manifests, output, up
 from kai_ray.cli.connect import Choice, Connection
 from kai_ray.cli.failures import Failure
-from kai_ray.cli.story import SUMMARY, Story
+from kai_ray.cli.story import SUMMARY, Story, brief
 from kai_ray.cli.submit import apply, runs_pods
 from kai_ray.cli.views import jobs as view
 from kai_ray.cli.views.jobs import ENDED, Job
@@ -170,7 +170,7 @@ def _tell(story: Story) -> None:
     for chapter in story.waited():
         click.echo(
             f"\n{chapter.job.kind} {chapter.job.name} waited {chapter.wait_s:.1f} s for a gang of "
-            f"{chapter.gang}:\n  {chapter.message or chapter.waited_for}"
+            f"{chapter.gang}:\n  {brief(chapter.message) or chapter.waited_for}"
         )
 
 

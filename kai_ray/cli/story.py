@@ -108,6 +108,11 @@ class Story:
         return [c for c in self.chapters.values() if c.waited_for and c.started_s is not None]
 
 
+def brief(message: str) -> str:
+    """The first two facts of a message; `kai explain` has them all."""
+    return "; ".join(message.split("; ")[:2])
+
+
 def _news(before: Chapter | None, after: Chapter) -> str:
     job = after.job
     was = (before.job.status, before.job.reason) if before else ("", "")
@@ -117,7 +122,7 @@ def _news(before: Chapter | None, after: Chapter) -> str:
     if job.status == "Waiting":
         if not job.reason or job.reason == INCOMPLETE:
             return f"{who} waits in queue {job.queue}" if before is None else ""
-        return f"{who} in queue {job.queue}: {job.message} ({job.reason})"
+        return f"{who} in queue {job.queue}: {brief(job.message)} ({job.reason})"
     if job.status == "Running" and was[0] != "Running":
         return f"{who} runs on {', '.join(job.nodes)} ({after.gang})"
     if job.status in ENDED and was[0] not in ENDED:
