@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import ApiError, Object, Port, Resource
+from kai_ray.cluster.port import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Object,
+    Port,
+    Resource,
+)
 from kai_ray.cluster.runtime import Informer, Runtime
 
 from .values import group_of, labels, owner_references
@@ -72,11 +80,14 @@ class ClusterReader:
         return self._resources.get((group_of(api_version), kind))
 
     def serves(self, resource: Resource) -> bool:
+        """Whether the API server has the kind and lets us read it; in doubt it has."""
         assert self._port is not None
         try:
             self._port.list(resource, limit=1)
-        except ApiError:
+        except (NotFound, Forbidden, BadRequest):
             return False
+        except ApiError:  # no answer just now: the cache tries again
+            return True
         return True
 
     def cache(self, resource: Resource) -> Informer:

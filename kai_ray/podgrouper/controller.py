@@ -280,7 +280,7 @@ class Podgrouper:
         self.reporter.hold_pods([p for p in pods if not has_node(p)], error)
         for group in self.writer.groups_of(obj):
             self.reporter.mark_group(group, error)
-        return None
+        return _RETRY_S if error.reason == "OwnerNotFound" else None
 
     def _check_places(self, pods: list[Obj]) -> float | None:
         """Says of pods that are not stamped why they cannot be placed, if so."""

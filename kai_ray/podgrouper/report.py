@@ -28,7 +28,7 @@ class Reporter:
 
     def __init__(self, say: Say | None = None) -> None:
         self._say = say
-        self._said: dict[str, str] = {}
+        self._said: dict[str, dict[str, str]] = {}
         self._runtime: Runtime | None = None
 
     def attach(self, runtime: Runtime) -> None:
@@ -39,12 +39,12 @@ class Reporter:
 
     def warn(self, resource: Resource | None, obj: Object, reason: str, message: str) -> None:
         """A Warning event on `obj`, if that was not the last one for this reason."""
-        slot = f"{uid_of(obj)}/{reason}"
-        if resource is None or self._said.get(slot) == message:
-            return
         if len(self._said) > 10_000:
             self._said.clear()
-        self._said[slot] = message
+        said = self._said.setdefault(uid_of(obj), {})
+        if resource is None or said.get(reason) == message:
+            return
+        said[reason] = message
         if self._say is not None:
             self._say(resource, key_of(obj), uid_of(obj), reason, message)
         else:
@@ -52,9 +52,7 @@ class Reporter:
 
     def settled(self, obj: Object) -> None:
         """`obj` is grouped: the next refusal is news again."""
-        uid = uid_of(obj)
-        for slot in [s for s in self._said if s.startswith(f"{uid}/") and uid]:
-            del self._said[slot]
+        self._said.pop(uid_of(obj), None)
 
     def _write(self, resource: Resource, obj: Object, reason: str, message: str) -> None:
         assert self._runtime is not None

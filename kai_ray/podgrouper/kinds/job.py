@@ -49,8 +49,15 @@ def job_groups(w: Workload) -> list[Group]:
         if w.planning
         else soft_template(w.subject, "spec.template")
     )
-    members = (Member("pods", template, parallel_pods(spec)),)
-    return [build_group(w, min_member=minimum, members=members)]
+    side_by_side = parallel_pods(spec)
+    notes: list[str] = []
+    if minimum > max(1, side_by_side):
+        notes.append(
+            f"annotation {keys.BATCH_MIN_MEMBER} asks for {minimum} pods, but {side_by_side} run "
+            "side by side: the job cannot start; write fewer, or raise spec.parallelism"
+        )
+    members = (Member("pods", template, side_by_side),)
+    return [build_group(w, min_member=minimum, members=members, notes=notes)]
 
 
 def place_job_pod(w: Workload, pod: Object, groups: Sequence[Group]) -> Place:
