@@ -133,11 +133,10 @@ class Fit:
             held = rule.allows(ledger, self.klass, at)
             if held is not None:
                 allowed = allowed & held
-        most = np.where(allowed, 1 if self._single else np.iinfo(np.int64).max, 0)
-        later = np.minimum(later, most)
-        self.now[at] = np.minimum(now, later)
+        later = np.where(allowed, np.minimum(later, 1) if self._single else later, 0)
         self.later[at] = later
-        value = self._fixed[at].copy()
+        self.now[at] = np.minimum(now, later)
+        value = self._fixed[at] + 0.0  # a copy, also of a slice
         for score in self._scores:
             rated = score.rate(self, at)
             if rated is not None:

@@ -68,6 +68,8 @@ class Ledger:
         self.idle: Ints = np.ascontiguousarray(self.nodes.allocatable - used)
         self.releasing: Ints = self._held(state == TaskState.RELEASING)
         self.any_releasing = bool(self.releasing.any())
+        self.largest: list[int] = self.nodes.allocatable.max(axis=1, initial=0).tolist()
+        """[R] the most that any node has of each resource."""
         #: What may be overdrawn from the start: what the ledger must never fall below.
         self._floor = np.minimum(self.idle, 0), np.minimum(self.idle + self.releasing, 0)
         self._column: list[Ints] = [request[:, k].copy() for k in range(request.shape[1])]

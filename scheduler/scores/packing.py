@@ -41,9 +41,8 @@ def cpu_spread(fit: Fit, at: At) -> Floats | None:
 
 def _fullness(fit: Fit, at: At, row: int) -> Floats:
     """1 = nothing free, 0 = as much free as the largest node has, or the node has none at all."""
-    scale = max(int(fit.ledger.nodes.allocatable[row].max(initial=0)), 1)
-    free = fit.free(row, at)
-    return np.where(fit.ledger.nodes.allocatable[row, at] > 0, 1.0 - free / scale, 0.0)
+    scale = max(fit.ledger.largest[row], 1)
+    return np.where(fit.ledger.nodes.allocatable[row, at] > 0, 1.0 - fit.free(row, at) / scale, 0.0)
 
 
 def _emptiness(fit: Fit, at: At, row: int) -> Floats:
