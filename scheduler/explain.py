@@ -44,7 +44,8 @@ class Explanation:
 def explain(wait: Wait, names: NameTable) -> Explanation:
     """The words for one Wait."""
     say = _HEADLINES.get(wait.reason, _no_room)
-    return Explanation(say(wait, names), tuple(_details(wait, names)))
+    headline = say(wait, names)
+    return Explanation(headline, tuple(d for d in _details(wait, names) if d not in headline))
 
 
 def amount(row: int, value: float, resources: Sequence[str]) -> str:
@@ -67,7 +68,11 @@ def phrase(reason: Reason) -> str:
 
 
 def _details(wait: Wait, names: NameTable) -> list[str]:
-    lines = [f"{_plural(count, 'node')} {phrase(reason)}" for reason, count in wait.counts]
+    lines = [
+        f"{_plural(count, 'node')} {phrase(reason)}"
+        for reason, count in wait.counts
+        if reason in _PHRASES  # what blocks a pod everywhere is said once, in the headline
+    ]
     cause = wait.queue_cause
     if cause is not None and cause.reason is Reason.BEHIND_OTHERS:
         used = amount(cause.resource, cause.used, names.resources)
