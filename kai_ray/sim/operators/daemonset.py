@@ -88,15 +88,14 @@ class DaemonSetOperator:
 
 
 def _target(pod: Object) -> str:
-    if pod["spec"].get("nodeName"):
-        return pod["spec"]["nodeName"]
+    """The node that the pod is pinned to."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():
         for field in term.get("matchFields") or ():
             if field["key"] == "metadata.name":
                 return field["values"][0]
-    return ""
+    return pod["spec"].get("nodeName", "")
 
 
 def _takes(node: Object, pod_spec: Object) -> bool:

@@ -87,10 +87,11 @@ class DeploymentOperator:
         total = sum(s["spec"].get("replicas", 0) for s in (current, *old))
         have = current["spec"].get("replicas", 0)
         grow = max(0, min(wanted - have, wanted + surge - total))
-        ready = sum(_count(s, "readyReplicas") for s in (current, *old))
+        # A set that was just told to shrink still reports the pods it is about to lose.
+        ready = sum(_ready(s) for s in (current, *old))
         shrink = max(0, ready - (wanted - missing))
         for s in old:
-            broken = s["spec"].get("replicas", 0) - _count(s, "readyReplicas")
+            broken = s["spec"].get("replicas", 0) - _ready(s)
             step = min(s["spec"].get("replicas", 0), shrink + max(0, broken))
             shrink -= min(shrink, step)
             self._scale(s, s["spec"].get("replicas", 0) - step)
@@ -137,6 +138,10 @@ def _recreates(deployment: Object) -> bool:
 
 def _count(found: Object, field: str) -> int:
     return (found.get("status") or {}).get(field, 0)
+
+
+def _ready(found: Object) -> int:
+    return min(_count(found, "readyReplicas"), found["spec"].get("replicas", 0))
 
 
 def _share(value: int | str, of: int, *, up: bool) -> int:
