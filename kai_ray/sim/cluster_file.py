@@ -21,6 +21,8 @@ NVLINK_DOMAIN = "nvidia.com/gpu.clique"
 MOST_NODES = 100_000
 _SHORT = re.compile(r"^(\d+)x(\d+)$")
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+_LABEL_NAME = re.compile(r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 #: Resources that a pool names by fields of its own.
 _OWN_FIELDS = {"cpu": "cpu", "memory": "memory", "pods": "pods", L.NVIDIA_GPU: "gpus"}
 
@@ -197,6 +199,16 @@ def _checked(config: ClusterConfig) -> ClusterConfig:
     return config
 
 
+def _check_label(pool: NodePool, name: str, value: str, where: str) -> None:
+    if not _LABEL_NAME.match(name):
+        raise ClusterFileError(f"{where}: {name!r} is no label: write for example zone or a.b/zone")
+    if not _LABEL_VALUE.match(_filled(value, pool.count, pool)):
+        raise ClusterFileError(
+            f"{where}: {value!r}: use at most 63 letters, digits, '-', '_' or '.', and the "
+            "patterns {i} and {pool}"
+        )
+
+
 def _check_pool(pool: NodePool, where: str) -> None:
     for field, value in (("count", pool.count), ("gpus", pool.gpus), ("pods", pool.pods)):
         if value < 0:
@@ -221,6 +233,9 @@ def _check_pool(pool: NodePool, where: str) -> None:
     for j, level in enumerate(pool.topology):
         if level.nodes < 1:
             raise ClusterFileError(f"{where}.topology[{j}].nodes: {level.nodes}: use 1 or more")
+        _check_label(pool, level.label, level.name, f"{where}.topology[{j}]")
+    for name, value in pool.labels.items():
+        _check_label(pool, name, value, f"{where}.labels[{name}]")
     times = {
         "runTime.meanSeconds": pool.run_time.mean_seconds,
         "runTime.spread": pool.run_time.spread,
@@ -232,6 +247,10 @@ def _check_pool(pool: NodePool, where: str) -> None:
     for field, value in times.items():
         if not 0 <= value < 1e12:
             raise ClusterFileError(f"{where}.{field}: {value}: use a number of seconds from 0 up")
+
+
+def _filled(pattern: str, i: int, pool: NodePool) -> str:
+    return pattern.replace("{i}", str(i)).replace("{pool}", pool.name)
 
 
 def _node(pool: NodePool, i: int, n: int) -> Object:
@@ -259,8 +278,8 @@ def _node(pool: NodePool, i: int, n: int) -> Object:
         }
     capacity |= {k: str(v) for k, v in pool.resources.items()}
     for level in pool.topology:
-        labels[level.label] = level.name.format(i=n // level.nodes, pool=pool.name)
-    labels |= {k: v.format(i=i, pool=pool.name) for k, v in pool.labels.items()}
+        labels[level.label] = _filled(level.name, n // level.nodes, pool)
+    labels |= {k: _filled(v, i, pool) for k, v in pool.labels.items()}
     spec: Object = {}
     if pool.taints:
         spec["taints"] = [msgspec.to_builtins(t) for t in pool.taints]
