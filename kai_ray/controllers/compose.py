@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kai_ray.cluster.port import Key
 from kai_ray.cluster.runtime import Controller
 from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.bind_requests import BindRequests
@@ -51,9 +52,13 @@ def compose(
     failures = BindFailures(encoder)
     binder = Binder(config, encoder, failures, events)
     requests = BindRequests(config, encoder, binder, failures, events, member_of)
-    status = StatusWriter(config, events, failures.of_group)
-    failures.on_change = status.touch
     stale = StaleGangs(config, encoder, events)
+
+    def held_back(group: Key) -> str | None:
+        return stale.why_held(group) or failures.of_group(group)
+
+    status = StatusWriter(config, events, held_back)
+    failures.on_change = status.touch
     loop = SchedulingLoop(config, encoder, binder, (status.observe, stale.observe), policy)
     return Control(encoder, loop, binder, requests, status, stale, events)
 

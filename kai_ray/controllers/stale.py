@@ -46,6 +46,14 @@ class StaleGangs:
         self._cycle: Cycle | None = None
         self._stale: dict[Key, int] = {}  # -> row in the last cycle
         self._since: dict[Key, float] = {}
+        self._holding: dict[Key, float] = {}
+
+    def why_held(self, group: Key) -> str | None:
+        """Why a gang that was sent away does not start yet; None if it is free to."""
+        until_s = self._holding.get(group)
+        if until_s is None:
+            return None
+        return f"it ran below its minimum and was sent away; not before {rfc3339(until_s)}"
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -89,7 +97,9 @@ class StaleGangs:
 
     def reconcile(self, key: str) -> float | None:
         if key.startswith(_RELEASE):
-            self._encoder.release(_key(key.removeprefix(_RELEASE)))
+            group = _key(key.removeprefix(_RELEASE))
+            self._holding.pop(group, None)
+            self._encoder.release(group)
             self._runtime.enqueue("scheduler", "cycle")
             return None
         if key.startswith(_RESUME):
@@ -127,6 +137,7 @@ class StaleGangs:
         if workload is not None:
             self._suspend(workload, now + hold)
         else:
+            self._holding[key] = now + hold
             self._encoder.hold(key)
             self._runtime.enqueue(self.name, _RELEASE + _text(key), hold)
             self._delete(pods)

@@ -34,6 +34,7 @@ class FaultyPort:
         self.writes = 0
         self.binds: list[str] = []
         self.dark = False  # binds happen but no reply comes, and nothing can be read
+        self.broken = False  # watches break and lists fail
         self._reject = reject
 
     def __getattr__(self, name: str) -> Any:
@@ -85,7 +86,7 @@ class FaultyPort:
         return self._inner.get(*args, **kwargs)
 
     def list(self, *args: Any, **kwargs: Any) -> Any:
-        if self.dark:
+        if self.dark or self.broken:
             raise Unavailable("time-out")
         return self._inner.list(*args, **kwargs)
 
@@ -108,6 +109,8 @@ class _Watch:
         self._inner = inner
 
     def next(self, timeout_s: float = 0.0) -> Any:
+        if self._port.broken:
+            raise Unavailable("connection lost")
         if self._port.dark:
             return None
         return self._inner.next(timeout_s)

@@ -125,6 +125,27 @@ def test_a_place_stays_taken_while_nobody_can_say_whether_the_bind_happened() ->
     assert world.condition("first")["status"] == "True"
 
 
+def test_nothing_is_decided_on_news_that_has_gone_stale() -> None:
+    ports: list[FaultyPort] = []
+
+    def wrap(port: Port) -> Any:
+        ports.append(FaultyPort(port))
+        return ports[-1]
+
+    world = World(nodes=1, wrap=wrap)
+    world.run()
+    ports[0].broken = True  # watches break and no list succeeds
+    world.gang("first", 4)
+    for resource in (kinds.POD_GROUP, kinds.POD):
+        for obj in world.store.list(resource).items:
+            world.runtime.informer(resource).remember(obj)
+    world.run(60)
+    assert not ports[0].binds
+    ports[0].broken = False
+    world.run(60)
+    assert len(world.placed()) == 4
+
+
 def _rejecting(name: str) -> Any:
     def wrap(port: Port) -> Any:
         def reject(pod: str) -> ApiError | None:
@@ -216,6 +237,22 @@ def test_a_gang_with_a_rejected_member_goes_as_a_whole_after_its_grace() -> None
     world.run(20)
     assert not _running_without_end(world, "set")
     assert any(reason == "StaleGang" for reason, _ in world.events("set"))
+
+
+def test_a_gang_that_was_sent_away_says_until_when_it_waits() -> None:
+    world = World(nodes=1, wrap=_rejecting("set-03"))
+    _replica_set(world)
+    world.run(61)
+    for i in range(4):  # whoever owns the pods makes new ones
+        pod = objects.pod(f"set-1{i}", "set")
+        world.store.create(kinds.POD, pod)
+    world.run(3)
+    assert not world.placed("set-1")
+    said = world.condition("set")
+    assert said["reason"] == "BackingOff"
+    assert "minimum" in said["message"]
+    world.run(30)
+    assert len(world.placed("set-1")) == 4
 
 
 def test_the_grace_is_not_granted_anew_after_a_restart() -> None:
