@@ -140,12 +140,8 @@ class Podgrouper:
         self._enqueue(key_for(obj))
         if new is None or old is None:  # what it belongs to has gained or lost a part
             for reference in owner_references(obj):
-                if reference:
-                    self.members.forget(str(reference.get("uid")))
-                    group = group_of(str(reference.get("apiVersion") or ""))
-                    name = str(reference.get("name"))
-                    kind = str(reference.get("kind"))
-                    self._enqueue(object_key(group, kind, namespace_of(obj), name))
+                self.members.forget(str(reference.get("uid")))
+            self._enqueue_owners(obj)
 
     def _forget(self, obj: Obj) -> None:
         self.members.forget(uid_of(obj))
@@ -170,6 +166,7 @@ class Podgrouper:
         if new is None:
             assert old is not None
             self.members.leave(old)
+            self._enqueue_owner_of_group(old)
             return
         if old is None:
             self.members.sit(new)
@@ -178,13 +175,22 @@ class Podgrouper:
         for key in _reference_key(new):
             self._enqueue(key)
 
+    def _enqueue_owner_of_group(self, pod: Obj) -> None:
+        """A pod has gone: its group may have been kept for it alone."""
+        name = annotations_of(pod).get(keys.POD_GROUP, "")
+        group = self.reader.cache(kinds.POD_GROUP).get(name, namespace_of(pod)) if name else None
+        self._enqueue_owners(group)
+
+    def _enqueue_owners(self, obj: Obj | None) -> None:
+        for reference in owner_references(obj):
+            group = group_of(str(reference.get("apiVersion") or ""))
+            kind, name = str(reference.get("kind")), str(reference.get("name"))
+            self._enqueue(object_key(group, kind, namespace_of(obj), name))
+
     def _on_group(self, old: Obj | None, new: Obj | None) -> None:
         """A group that vanished is made again if its workload still wants it."""
-        if new is None and old is not None:
-            for reference in owner_references(old):
-                group = group_of(str(reference.get("apiVersion") or ""))
-                kind, name = str(reference.get("kind")), str(reference.get("name"))
-                self._enqueue(object_key(group, kind, namespace_of(old), name))
+        if new is None:
+            self._enqueue_owners(old)
 
     def _enqueue(self, key: str) -> None:
         assert self._runtime is not None

@@ -255,11 +255,15 @@ def test_an_upgrade_of_a_service_has_two_groups_until_the_old_cluster_is_gone(
             "spec": {"rayClusterConfig": ray_cluster()["spec"]},
         },
     )
-    cluster_of(world, service, "rs-old")
+    old = cluster_of(world, service, "rs-old")
     cluster_of(world, service, "rs-new")
+    world.pod(old, "h", ray_labels("rs-old", "headgroup"))
     names = [g["metadata"]["name"] for g in world.groups()]
     assert [n[:9] for n in names] == ["pg-rs-new", "pg-rs-old"]
-    world.store.delete(kinds.RAY_CLUSTER, "rs-old", "default")
+    world.store.delete(kinds.RAY_CLUSTER, "rs-old", "default", propagation="Orphan")
+    world.settle()
+    assert len(world.groups()) == 2
+    world.store.delete(kinds.POD, "h", "default", grace_s=0)
     world.settle()
     assert [g["metadata"]["name"] for g in world.groups()] == names[:1]
 

@@ -82,8 +82,19 @@ def _waits_for_leader(w: Workload) -> bool:
     if text(w.subject, "spec.startupPolicy") != "LeaderReady" or w.planning or w.pod is None:
         return False
     if labels(w.pod).get(WORKER_INDEX) == "0" or WORKER_INDEX not in labels(w.pod):
-        return not dig(w.pod, "spec.nodeName")
+        return not _has_a_node(w.pod)
     return False
+
+
+def _has_a_node(pod: Object) -> bool:
+    if dig(pod, "spec.nodeName"):
+        return True
+    conditions = dig(pod, "status.conditions")
+    return any(
+        c.get("type") == "PodScheduled" and c.get("status") == "True"
+        for c in (conditions if isinstance(conditions, list) else ())
+        if isinstance(c, dict)
+    )
 
 
 def _segment_size(w: Workload, size: int) -> int:
