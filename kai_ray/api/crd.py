@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from .core import ObjectMeta, PodTemplate
-from .crd_definitions import OWN, RULES, WORKLOADS, Column, Definition, Json
+from .crd_definitions import OWN, REQUIRED, RULES, WORKLOADS, Column, Definition, Json
 
 _LIST_KEYS = {
     "conditions": ["type"],
@@ -94,6 +94,7 @@ class _Inliner:
     def __init__(self, components: dict[str, Json], struct: type, keep_unknown: bool) -> None:
         self._components = components
         self._keep = keep_unknown
+        self._required = {t.__name__: names for t, names in REQUIRED.items()}
         self._rules = {t.__name__: rules for t, rules in RULES.items()}
 
     def root(self, name: str) -> Json:
@@ -177,10 +178,10 @@ class _Inliner:
                 k: {"type": "object"} if k == "metadata" and name in _ROOTS else self._node(v, k)
                 for k, v in properties.items()
             }
-        if node.get("required"):
-            out["required"] = [r for r in node["required"] if r != "metadata"]
-            if not out["required"]:
-                del out["required"]
+        required = [r for r in node.get("required") or () if r != "metadata"]
+        required += self._required.get(name, [])
+        if required:
+            out["required"] = required
         if rules := self._rules.get(name):
             out["x-kubernetes-validations"] = [dict(r) for r in rules]
         return out

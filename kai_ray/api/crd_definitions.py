@@ -86,6 +86,8 @@ RULES: dict[type, list[Json]] = {
         },
     ],
 }
+#: Fields that must be given, although the struct can do without.
+REQUIRED: dict[type, list[str]] = {kai.QueueSpec: ["resources"]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -320,6 +320,8 @@ class ShardStatus(Struct, rename="camel", gc=False):
 
 
 class SchedulingShard(Struct, rename="camel", gc=False):
+    """One scheduler: the part of the cluster that it serves, and its settings."""
+
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: SchedulingShardSpec = field(default_factory=SchedulingShardSpec)
     status: ShardStatus = field(default_factory=ShardStatus)

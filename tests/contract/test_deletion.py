@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kai_ray.cluster import resources as r
@@ -30,7 +32,7 @@ def test_finalizers_hold_an_object_until_the_last_one_goes(port: Port, ns: str) 
 @pytest.mark.parametrize("which", ["uid", "resource_version"])
 def test_a_deletion_may_demand_who_and_which_version(port: Port, ns: str, which: str) -> None:
     made = port.create(r.CONFIG_MAP, config(ns, "m"))["metadata"]
-    wrong = {"uid": "0" * 36} if which == "uid" else {"resource_version": "1"}
+    wrong: Any = {"uid": "0" * 36} if which == "uid" else {"resource_version": "1"}
     with pytest.raises(Conflict):
         port.delete(r.CONFIG_MAP, "m", ns, **wrong)
     if which == "uid":
