@@ -30,9 +30,9 @@ class Allocate:
         self.attempts = Attempts(session.ledger, session.pending)
         self._queue: list[int] = gangs.queue.tolist()
         self._preemptible: list[bool] = gangs.preemptible.tolist()
-        self._key = list(
-            zip(gangs.priority.tolist(), gangs.created_s.tolist(), gangs.rank.tolist(), strict=True)
-        )
+        self._priority: list[int] = gangs.priority.tolist()
+        self._created_s: list[float] = gangs.created_s.tolist()
+        self._rank: list[int] = gangs.rank.tolist()
         #: Per class, the smallest number of pods that found no place. Room only shrinks in this
         #: action, so it holds to its end; only for classes that do not look at other pods.
         self._refused: dict[int, tuple[int, int]] = {}
@@ -67,18 +67,22 @@ class Allocate:
         """The gangs to try, per leaf queue, best first."""
         snapshot = self.session.snapshot
         could = ready(snapshot.subgroups, snapshot.gangs.root, snapshot.tasks)
-        could &= self.session.admitted
+        waiting_pods = np.bincount(
+            snapshot.subgroups.gang, self.ledger.waiting, minlength=snapshot.gangs.count
+        )
+        could &= self.session.admitted & (waiting_pods > 0)
         jobs: dict[int, list[Job]] = {}
         for gang in np.flatnonzero(could).tolist():
-            if self.attempts.waiting(gang):
-                jobs.setdefault(self._queue[gang], []).append((self._job_key(gang), gang))
+            jobs.setdefault(self._queue[gang], []).append((self._job_key(gang), gang))
         for waiting in jobs.values():
             waiting.sort()
         return jobs
 
     def _job_key(self, gang: int) -> tuple[int, int, float, int]:
-        priority, created_s, rank = self._key[gang]
-        return self.session.policy.job_order(priority, self.attempts.elastic(gang), created_s, rank)
+        elastic = self.attempts.elastic(gang)
+        return self.session.policy.job_order(
+            self._priority[gang], elastic, self._created_s[gang], self._rank[gang]
+        )
 
     def _refusal(self, gang: int, attempt: Attempt) -> Miss | None:
         """Refuses untried where that is certain: too little room in all, or it failed before."""
