@@ -240,6 +240,8 @@ def test_explain_knows_core_and_custom_fields(kubectl: Kubectl) -> None:
     assert "quota" in kubectl("explain", "queues.spec.resources.gpu")
     assert "minMember" in kubectl("explain", "podgroup", "--recursive")
     assert "does not exist" in kubectl("explain", "pod.spec.nonsense", ok=False)
+    older = ("explain", "queue.spec.resources.gpu", "--output", "plaintext-openapiv2")
+    assert "quota\t<number>" in kubectl(*older), "the form that kubectl before 1.29 reads"
 
 
 def test_discovery_lists_what_is_served(kubectl: Kubectl) -> None:

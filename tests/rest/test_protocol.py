@@ -13,6 +13,7 @@ import urllib3
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.memory import MemoryStore
 from kai_ray.cluster.rest import RestServer
+from kai_ray.cluster.rest.openapi import gnostic
 
 Ask = Callable[..., urllib3.BaseHTTPResponse]
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -298,6 +299,17 @@ def test_unknown_fields_are_warned_of(ask: Ask, namespace: str) -> None:
     assert ask("POST", f"{path}?fieldValidation=Ignore", config_map("i", colour="x")).status == 201
 
 
+def test_a_patch_with_unknown_fields_changes_nothing(ask: Ask, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    ask("POST", path, config_map())
+    for media in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
+        patch = {"data": {"a": "b"}, "colour": "x", "$setElementOrder/x": []}
+        where = f"{path}/cm?fieldValidation=Strict"
+        assert ask("PATCH", where, patch, Content_Type=media).status == 400
+        assert "data" not in ask("GET", f"{path}/cm").json()
+        assert ask("PATCH", where, {"colour": None}, Content_Type=media).status == 200
+
+
 def test_openapi_documents_are_cached_by_their_hash(ask: Ask) -> None:
     paths = ask("GET", "/openapi/v3").json()["paths"]
     where = paths["apis/scheduling.run.ai/v2"]["serverRelativeURL"]
@@ -323,6 +335,9 @@ def _references(node: Any) -> list[str]:
 
 
 def test_swagger_is_there_for_older_clients(ask: Ask) -> None:
+    binary = ask("GET", "/openapi/v2", Accept=gnostic.MEDIA_TYPE.replace(".v1.0", "@v1.0"))
+    assert binary.headers["Content-Type"] == gnostic.MEDIA_TYPE
+    assert binary.data.startswith(b"\x0a\x032.0")
     document = ask("GET", "/openapi/v2").json()
     assert document["swagger"] == "2.0"
     assert set(_references(document)) <= set(document["definitions"])

@@ -66,14 +66,14 @@ class Face:
         except ApiError as error:
             answer = refusal(error)
         except Exception:
-            log.exception("%s %s failed", request.method, request.url.path)
+            log.exception("%s %s failed", request.method, scope["path"])
             answer = refusal(ApiError("an internal error: see the server's log"))
         if isinstance(answer, WatchAnswer):
             self._watches.add(answer)
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Answer:
-        path = request.url.path
+        path: str = request.scope["path"]
         user = authenticate(self._tokens, request.headers)
         if user is None:
             if not path.startswith(_OPEN_PATHS):

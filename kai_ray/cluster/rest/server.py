@@ -29,6 +29,7 @@ from .users import TokenTable, User
 
 ADMINISTRATOR = "kai-admin"
 HEADER_LIMIT = 64 * 1024
+CONNECTIONS = 4096
 START_S = 30.0
 STOP_S = 5.0
 FAREWELL_S = 0.05
@@ -86,6 +87,7 @@ class RestServer:
             ws="none",
             log_config=None,
             access_log=False,
+            limit_concurrency=CONNECTIONS,
             server_header=False,
             h11_max_incomplete_event_size=HEADER_LIMIT,
             timeout_keep_alive=120,
@@ -182,9 +184,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(512)
-    except OSError as error:
+    except OSError:
         listener.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise
     return listener
 
 

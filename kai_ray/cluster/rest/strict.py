@@ -62,8 +62,8 @@ def _walk(
         return
     for key, item in value.items():
         where = f"{path}.{key}" if path else key
-        if key.startswith("$"):
-            continue  # a directive of a strategic merge patch
+        if key.startswith("$") or item is None:
+            continue  # a directive of a strategic merge patch; a removal
         inner = (properties or {}).get(key, extra)
         if isinstance(inner, dict):
             _walk(inner, components, item, where, found)

@@ -163,11 +163,11 @@ def _patch(store: MemoryStore, documents: Documents, call: Call, target: Target)
     if patch_type == "apply":
         if not call.query.get("fieldManager"):
             raise BadRequest("PatchOptions.meta.k8s.io: fieldManager is required for apply patch")
-        if isinstance(patch, dict):
-            check_fields(documents, call, target.served, patch)
         existed = _exists(store, target)
     elif call.flag("force"):
         raise BadRequest("PatchOptions.meta.k8s.io: force may be set for apply patches only")
+    if isinstance(patch, dict):
+        check_fields(documents, call, target.served, patch)
     made = store.patch(
         target.resource,
         target.name,
@@ -179,8 +179,6 @@ def _patch(store: MemoryStore, documents: Documents, call: Call, target: Target)
         force=call.flag("force"),
         dry_run=call.dry_run,
     )
-    if patch_type != "apply" and isinstance(patch, dict):
-        check_fields(documents, call, target.served, patch)
     return one(store, call, target, made, 200 if existed else 201)
 
 

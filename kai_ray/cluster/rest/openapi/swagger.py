@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from kai_ray.cluster.port import Object
 from kai_ray.cluster.rest.version import VERSION
 
+from . import gnostic
 from .document import Documents, document
+
+#: Old clients write the media type in either of two ways.
+_PROTOBUF = (gnostic.MEDIA_TYPE, gnostic.MEDIA_TYPE.replace("spec.v2.v1.0", "spec.v2@v1.0"))
+_NOT_IN_V2 = ("oneOf", "anyOf", "allOf", "not", "nullable", "default")
 
 
 def answer(documents: Documents, accept: str) -> tuple[bytes, str]:
-    """The document and its media type."""
-    return msgspec.json.encode(swagger(documents)), "application/json"
+    """The document in the first form that the client takes, and its media type."""
+    made = swagger(documents)
+    for clause in accept.split(","):
+        media = clause.split(";")[0].strip()
+        if media in _PROTOBUF:
+            return gnostic.encode(made), gnostic.MEDIA_TYPE  # the "@" is no legal answer
+        if media in ("", "application/json", "application/*", "*/*"):
+            break
+    return msgspec.json.encode(made), "application/json"
 
 
 def swagger(documents: Documents) -> Object:
@@ -32,20 +42,22 @@ def swagger(documents: Documents) -> Object:
     }
 
 
-def _schema(node: Any) -> Any:
+def _schema(node: Object) -> Object:
     """A v3 schema in v2's words: other references, no oneOf, no nullable."""
-    if isinstance(node, list):
-        return [_schema(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if list(node) == ["$ref"]:
+    if isinstance(node.get("$ref"), str):
         return {"$ref": node["$ref"].replace("#/components/schemas/", "#/definitions/")}
     wrapped = node.get("allOf") or []
     if len(wrapped) == 1 and "$ref" in wrapped[0] and "type" not in node:
         rest = {k: v for k, v in node.items() if k not in ("allOf", "default")}
         return rest | _schema(wrapped[0])
-    skip = ("oneOf", "anyOf", "allOf", "not", "nullable", "default")
-    made = {key: _schema(value) for key, value in node.items() if key not in skip}
+    made: Object = {}
+    for key, value in node.items():
+        if key == "properties":
+            made[key] = {name: _schema(sub) for name, sub in value.items()}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            made[key] = _schema(value)
+        elif key not in _NOT_IN_V2:
+            made[key] = value
     if node.get("x-kubernetes-int-or-string"):
         made |= {"type": "string", "format": "int-or-string"}
     return made
