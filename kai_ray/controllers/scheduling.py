@@ -64,11 +64,11 @@ class SchedulingLoop:
         version = self._encoder.version
         if version == self._seen and now <= self._stuck_s:
             return None
-        self._seen = version
         self._next_s = now + self._config.period_s
         self._complete(now)
         encoded = self._encoder.snapshot(now)
         self._act(Cycle(self.cycles, encoded, self._decide(encoded.snapshot)))
+        self._seen = version  # not before: what fails half-way is to be done again
         self._stuck_s = self._encoder.next_stuck_s(now)
         return self._stuck_s - now + 0.001 if self._stuck_s != float("inf") else None
 

@@ -92,7 +92,7 @@ def pod(
     if "uid" in more:
         meta["uid"] = more.pop("uid")
     spec: Object = {
-        "schedulerName": scheduler,
+        **({"schedulerName": scheduler} if scheduler else {}),
         "containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}],
         **more,
     }
