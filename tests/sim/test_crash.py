@@ -21,13 +21,15 @@ from tests.sim.worlds import status_condition
 
 JOBS, WORKERS, GPUS = 24, 3, 2
 CONFIG = ClusterConfig.short("4x8")
+#: Says "ready" once so many pods have started, then goes on until it is killed.
 CHILD = """
 import sys
 from kai_ray.sim.embedded import EmbeddedCluster
-from tests.sim.test_crash import CONFIG, submit_missing
+from tests.sim.test_crash import CONFIG, started, submit_missing
 cluster = EmbeddedCluster(CONFIG, state_dir=sys.argv[1])
 cluster.start()
 submit_missing(cluster)
+cluster.run_until(lambda: started(cluster) >= int(sys.argv[2]), 60)
 print("ready", flush=True)
 cluster.run_until(lambda: False, 60)
 """
@@ -63,6 +65,10 @@ def submit_missing(cluster: EmbeddedCluster) -> None:
             cluster.client.create(R.PYTORCH_JOB, training_job(f"job-{i}"))
 
 
+def started(cluster: EmbeddedCluster) -> int:
+    return sum(pod_facts.phase(p) != "Pending" for p in cluster.client.list(R.POD).items)
+
+
 def alive(cluster: EmbeddedCluster) -> list[Object]:
     return [
         p
@@ -94,9 +100,10 @@ def half_started(cluster: EmbeddedCluster) -> list[str]:
     return sorted(gang for gang, states in by_gang.items() if len(states) > 1)
 
 
-def run_and_kill(state: Path, seconds: float) -> None:
+def run_and_kill(state: Path, pods: int, seconds: float) -> None:
+    """Runs the cluster in a process until so many pods have started, and kills that soon after."""
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(state)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD, str(state), str(pods)], stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     try:
@@ -110,10 +117,12 @@ def run_and_kill(state: Path, seconds: float) -> None:
 
 def test_kills_in_the_middle_lose_nothing_and_give_nothing_twice(tmp_path: Path) -> None:
     draw = random.Random(5)
-    for _ in range(3):
-        run_and_kill(tmp_path, draw.uniform(0.2, 1.5))
+    total = JOBS * (1 + WORKERS)
+    for pods in (2, total // 3, total // 2):
+        run_and_kill(tmp_path, pods, draw.uniform(0, 0.3))
     with EmbeddedCluster(CONFIG, VirtualClock(time.time()), tmp_path) as cluster:
         check_books(cluster)
+        assert total // 2 <= started(cluster) < total, "killed in the middle"
         names = {o["metadata"]["name"] for o in cluster.client.list(R.PYTORCH_JOB).items}
         assert len(names) == JOBS, "what was accepted is still there"
 
