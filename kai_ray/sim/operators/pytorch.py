@@ -25,7 +25,8 @@ def _configure(job: Object, replicas: Replicas, template: Object, kind: str, ind
         if "Master" in replicas:
             port = str(port_of(replicas, "Master", CONTAINER, PORT_NAME))
             rank = str(index + 1 if kind == "worker" else index)
-            world = total(replicas) * (int(per_node) if str(per_node).isdigit() else 1)
+            per_node_text = str(per_node)
+            world = total(replicas) * (int(per_node_text) if per_node_text.isdigit() else 1)
             add_env(
                 container,
                 ("MASTER_PORT", port),

@@ -11,11 +11,13 @@ from kai_ray.cluster.port import NotFound, Object
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.sim import pod_facts
 
+from . import ray_names as names
 from . import raycluster_pods as pods_of
+from . import raycluster_services as services
 from .ray_groups import desired_replicas, hosts_of
 from .raycluster_status import cluster_status
 from .redis_cleanup import RedisCleanup
-from .world import World, is_deleting, own_copy, split_key, suffix
+from .world import World, is_deleting, own_copy, owner_ref, split_key, suffix
 
 
 class RayClusterOperator:
@@ -37,7 +39,7 @@ class RayClusterOperator:
         cluster = self._world.get(R.RAY_CLUSTER, *split_key(key))
         if cluster is None:
             return None
-        redis = pods_of.is_fault_tolerant(cluster) and self._redis.needed(cluster)
+        redis = names.is_fault_tolerant(cluster) and self._redis.needed(cluster)
         if is_deleting(cluster):
             return self._redis.finalize(self._world, cluster) if redis else None
         if redis and self._redis.add_finalizer(self._world, cluster):
@@ -53,8 +55,8 @@ class RayClusterOperator:
 
     def _ensure_services(self, cluster: Object) -> None:
         spec, meta = cluster["spec"], cluster["metadata"]
-        if pods_of.autoscales(spec):
-            account = pods_of.shorten(
+        if names.autoscales(spec):
+            account = names.shorten(
                 spec["headGroupSpec"]["template"]["spec"].get("serviceAccountName") or meta["name"]
             )
             self._own(R.SERVICE_ACCOUNT, cluster, account, {})
@@ -62,19 +64,19 @@ class RayClusterOperator:
         if auth.get("mode") == "token" and not (
             auth.get("enableK8sTokenAuth") or auth.get("secretName")
         ):
-            name = pods_of.shorten(meta["name"])
+            name = names.shorten(meta["name"])
             if self._world.get(R.SECRET, meta["namespace"], name) is None:
                 token = secrets.token_urlsafe(24)
                 self._own(R.SECRET, cluster, name, {"stringData": {"auth_token": token}})
-        self._world.ensure(R.SERVICE, pods_of.head_service(cluster))
+        self._world.ensure(R.SERVICE, services.head_service(cluster))
         if any(hosts_of(g) > 1 for g in spec.get("workerGroupSpecs") or ()):
-            self._world.ensure(R.SERVICE, pods_of.headless_worker_service(cluster))
+            self._world.ensure(R.SERVICE, services.headless_worker_service(cluster))
 
     def _own(self, resource, cluster: Object, name: str, body: Object) -> None:
         meta = {
             "name": name,
             "namespace": cluster["metadata"]["namespace"],
-            "ownerReferences": [pods_of.owner_ref(R.RAY_CLUSTER, cluster)],
+            "ownerReferences": [owner_ref(R.RAY_CLUSTER, cluster)],
         }
         made = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, **body}
         self._world.ensure(resource, made)
@@ -111,7 +113,7 @@ class RayClusterOperator:
             c["type"] == "RayClusterProvisioned" and c["status"] == "True"
             for c in (cluster.get("status") or {}).get("conditions") or ()
         )
-        if provisioned and annotations.get(pods_of.NO_HEAD_RESTART) == "true":
+        if provisioned and annotations.get(names.NO_HEAD_RESTART) == "true":
             return False
         self._world.create(R.POD, pods_of.head_pod(cluster, self._batch_scheduler))
         return True
@@ -133,7 +135,7 @@ class RayClusterOperator:
             for index in _free_indices(left, missing):
                 self._create_worker(cluster, group, template, index)
             return True
-        if missing < 0 and not pods_of.autoscales(cluster["spec"]):
+        if missing < 0 and not names.autoscales(cluster["spec"]):
             changed |= self._delete_all(_expendable(left)[:-missing])
         return changed
 
@@ -163,7 +165,7 @@ class RayClusterOperator:
                 for host in range(hosts):
                     self._create_worker(cluster, group, template, index, name, host)
             return True
-        if missing < 0 and not pods_of.autoscales(cluster["spec"]):
+        if missing < 0 and not names.autoscales(cluster["spec"]):
             for members in whole[missing:]:
                 changed |= self._delete_all(members)
         return changed

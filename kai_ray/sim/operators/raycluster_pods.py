@@ -1,9 +1,7 @@
-"""The head and worker pods and the services of a RayCluster, as KubeRay 1.6 makes them."""
+"""The head and worker pods of a RayCluster, as KubeRay 1.6 makes them."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 
 from kai_ray.api import labels as L
@@ -12,75 +10,35 @@ from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 
 from . import ray_start
-from .podset import add_env, add_missing_env, field_env, pod_of
+from .podset import add_env, add_missing_env, pod_of
+from .ray_names import (
+    IDENTIFIER,
+    OPERATOR_VERSION,
+    OVERWRITE_COMMAND,
+    RECREATE_HASH,
+    SERVE,
+    autoscaler_v2,
+    autoscales,
+    creator_of,
+    is_fault_tolerant,
+    label_value,
+    service_fqdn,
+    shorten,
+    spec_hash,
+)
+from .raycluster_extras import (
+    add_token,
+    add_token_volume,
+    authenticates,
+    autoscaler,
+    configure_head_ft,
+)
 from .world import own_copy, owner_ref
 
-ORIGIN_KIND = "ray.io/originated-from-crd"
-ORIGIN_NAME = "ray.io/originated-from-cr-name"
-SUBMISSION_MODE = "ray.io/job-submission-mode"
-FT_ENABLED = "ray.io/ft-enabled"
-STORAGE_NAMESPACE = "ray.io/external-storage-namespace"
-OVERWRITE_COMMAND = "ray.io/overwrite-container-cmd"
-NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
-RECREATE_HASH = "ray.io/upgrade-strategy-recreate-hash"
-OPERATOR_VERSION = "ray.io/kuberay-version"
-SERVE = "ray.io/serve"
-IDENTIFIER = "ray.io/identifier"
 HEAD_GROUP = defaults.RAY_HEAD_GROUP
 #: Own words for what KubeRay's longer script does: wait until the head's GCS answers.
 _WAIT = 'until ray health-check --address {0}; do echo "waiting for GCS at {0}"; sleep 5; done'
 _FIXED_LABELS = (L.RAY_NODE_TYPE, L.RAY_GROUP, L.RAY_CLUSTER)
-
-
-def shorten(name: str, most: int = 50) -> str:
-    """KubeRay's rule for names that leave room for suffixes: keep the end, start with a letter."""
-    name = name[-most:]
-    return name if name[:1].isalpha() else "r" + name[1:]
-
-
-def label_value(text: str) -> str:
-    text = text[-63:]
-    return text if text[:1].isalnum() else "r" + text[1:]
-
-
-def service_name(cluster: Object) -> str:
-    head = cluster["spec"]["headGroupSpec"]
-    named = ((head.get("headService") or {}).get("metadata") or {}).get("name")
-    return named or f"{cluster['metadata']['name']}-head-svc"
-
-
-def service_fqdn(cluster: Object) -> str:
-    return f"{service_name(cluster)}.{cluster['metadata']['namespace']}.svc.cluster.local"
-
-
-def creator_of(cluster: Object) -> str:
-    origin = (cluster["metadata"].get("labels") or {}).get(ORIGIN_KIND, "")
-    return origin if origin in ("RayJob", "RayService") else "RayCluster"
-
-
-def autoscales(spec: Object) -> bool:
-    return bool(spec.get("enableInTreeAutoscaling"))
-
-
-def autoscaler_v2(spec: Object) -> bool:
-    return (spec.get("autoscalerOptions") or {}).get("version") == "v2"
-
-
-def is_fault_tolerant(cluster: Object) -> bool:
-    annotations = cluster["metadata"].get("annotations") or {}
-    return annotations.get(FT_ENABLED, "").lower() == "true" or bool(
-        cluster["spec"].get("gcsFaultToleranceOptions")
-    )
-
-
-def spec_hash(spec: Object) -> str:
-    """A hash that ignores what the autoscaler changes: replica counts and pods to delete."""
-    stable = own_copy(spec)
-    for group in stable.get("workerGroupSpecs") or ():
-        for field in ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend"):
-            group.pop(field, None)
-    text = json.dumps(stable, sort_keys=True).encode()
-    return base64.b32hexencode(hashlib.sha1(text, usedforsecurity=False).digest()).decode()
 
 
 def _pod_labels(cluster: Object, role: str, group: str, own: dict[str, str]) -> dict[str, str]:
@@ -108,11 +66,11 @@ def head_pod(cluster: Object, batch_scheduler: str = "") -> Object:
         params["no-monitor"] = "true"
         account = pod_spec.get("serviceAccountName") or cluster["metadata"]["name"]
         pod_spec["serviceAccountName"] = shorten(account)
-        pod_spec["containers"].append(_autoscaler(cluster, main["image"]))
+        pod_spec["containers"].append(autoscaler(cluster, main["image"]))
         if autoscaler_v2(spec):
             add_env(main, ("RAY_enable_autoscaler_v2", "true"))
             pod_spec["restartPolicy"] = "Never"
-    annotations |= _configure_head_ft(cluster, main, params)
+    annotations |= configure_head_ft(cluster, main, params)
     annotations[RECREATE_HASH] = spec_hash(spec)
     annotations[OPERATOR_VERSION] = ray_start.KUBERAY_VERSION
     _finish(cluster, template, params, head=True)
@@ -232,11 +190,11 @@ def _finish(cluster: Object, template: Object, params: dict[str, str], *, head: 
         main.setdefault("ports", []).append(
             {"name": "metrics", "containerPort": ray_start.METRICS_PORT}
         )
-    if _authenticates(spec):
+    if authenticates(spec):
         for container in (main, *(pod_spec.get("initContainers") or ())):
             if container is main or container["name"] == defaults.RAY_WAIT_GCS_CONTAINER:
                 add_token(cluster, container)
-        _add_token_volume(cluster, pod_spec)
+        add_token_volume(cluster, pod_spec)
     full = ray_start.complete_params(params, main, head=head, address=f"{fqdn}:{port}")
     if "plasma-directory" not in params:
         _mount(pod_spec, main, "shared-mem", "/dev/shm", memory=True)
@@ -271,162 +229,3 @@ def _mount(pod_spec: Object, container: Object, name: str, path: str, *, memory:
                 directory["sizeLimit"] = size
         volumes.append({"name": name, "emptyDir": directory})
     container.setdefault("volumeMounts", []).append({"name": name, "mountPath": path})
-
-
-def _autoscaler(cluster: Object, image: str) -> Object:
-    options = cluster["spec"].get("autoscalerOptions") or {}
-    container: Object = {
-        "name": defaults.RAY_AUTOSCALER_CONTAINER,
-        "image": options.get("image") or image,
-        "imagePullPolicy": options.get("imagePullPolicy") or "IfNotPresent",
-        "command": list(ray_start.SHELL),
-        "args": [
-            "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) "
-            "--cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
-        ],
-        "env": [
-            field_env("RAY_CLUSTER_NAME", "metadata.labels['ray.io/cluster']"),
-            field_env("RAY_CLUSTER_NAMESPACE", "metadata.namespace"),
-            field_env("RAY_HEAD_POD_NAME", "metadata.name"),
-            {"name": "KUBERAY_CRD_VER", "value": "v1"},
-        ],
-        "resources": own_copy(options.get("resources") or defaults.RAY_AUTOSCALER_RESOURCES),
-    }
-    if _authenticates(cluster["spec"]):
-        add_token(cluster, container)
-    container["env"].extend(own_copy(options.get("env") or []))
-    for field in ("envFrom", "volumeMounts", "securityContext"):
-        if options.get(field):
-            container[field] = own_copy(options[field])
-    return container
-
-
-def _configure_head_ft(cluster: Object, main: Object, params: dict[str, str]) -> dict[str, str]:
-    """Environment of GCS fault tolerance; returns the head's annotations."""
-    if not is_fault_tolerant(cluster):
-        return {FT_ENABLED: "false"}
-    options = cluster["spec"].get("gcsFaultToleranceOptions")
-    annotations = cluster["metadata"].get("annotations") or {}
-    storage = annotations.get(STORAGE_NAMESPACE) or cluster["metadata"]["uid"]
-    if options and options.get("externalStorageNamespace"):
-        storage = options["externalStorageNamespace"]
-    add_missing_env(main, ("RAY_external_storage_namespace", storage))
-    if not options and "redis-password" in params:
-        add_missing_env(main, ("REDIS_PASSWORD", params["redis-password"]))
-    if options and options.get("redisAddress"):
-        add_env(main, ("RAY_REDIS_ADDRESS", options["redisAddress"]))
-        for field, name in (("redisUsername", "USERNAME"), ("redisPassword", "PASSWORD")):
-            if options.get(field):
-                params[f"redis-{name.lower()}"] = f"$REDIS_{name}"
-                main["env"].append({"name": f"REDIS_{name}", **options[field]})
-    return {FT_ENABLED: "true", STORAGE_NAMESPACE: storage}
-
-
-def _authenticates(spec: Object) -> bool:
-    return (spec.get("authOptions") or {}).get("mode") == "token"
-
-
-def add_token(cluster: Object, container: Object) -> None:
-    """The environment of token authentication, if the cluster has it."""
-    options = cluster["spec"].get("authOptions") or {}
-    if not _authenticates(cluster["spec"]):
-        return
-    add_missing_env(container, ("RAY_AUTH_MODE", "token"))
-    if options.get("enableK8sTokenAuth"):
-        add_missing_env(container, ("RAY_ENABLE_K8S_TOKEN_AUTH", "true"))
-        mounts = container.setdefault("volumeMounts", [])
-        if not any(m["name"] == "ray-token" for m in mounts):
-            path = "/var/run/secrets/ray.io/serviceaccount"
-            mounts.append({"name": "ray-token", "mountPath": path, "readOnly": True})
-    elif not any(e["name"] == "RAY_AUTH_TOKEN" for e in container.get("env") or ()):
-        secret = options.get("secretName") or shorten(cluster["metadata"]["name"])
-        source = {"secretKeyRef": {"name": secret, "key": "auth_token"}}
-        container["env"].append({"name": "RAY_AUTH_TOKEN", "valueFrom": source})
-
-
-def _add_token_volume(cluster: Object, pod_spec: Object) -> None:
-    if not (cluster["spec"].get("authOptions") or {}).get("enableK8sTokenAuth"):
-        return
-    volumes = pod_spec.setdefault("volumes", [])
-    if not any(v["name"] == "ray-token" for v in volumes):
-        source = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
-        volumes.append({"name": "ray-token", "projected": source})
-
-
-def service_ports(cluster: Object) -> dict[str, int]:
-    """Named ports of the head container, or the defaults; metrics always."""
-    main = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-    ports = {
-        p.get("name") or f"{p['containerPort']}-port": p["containerPort"]
-        for p in main.get("ports") or ()
-    }
-    if not ports:
-        ports = {
-            "client": 10001,
-            "gcs-server": 6379,
-            "dashboard": ray_start.DASHBOARD_PORT,
-            "serve": ray_start.SERVE_PORT,
-        }
-    ports.setdefault("metrics", ray_start.METRICS_PORT)
-    return ports
-
-
-def head_service(cluster: Object) -> Object:
-    meta, head = cluster["metadata"], cluster["spec"]["headGroupSpec"]
-    own = (head["template"].get("metadata") or {}).get("labels") or {}
-    selector = {
-        L.RAY_CLUSTER: meta["name"],
-        L.RAY_NODE_TYPE: "head",
-        IDENTIFIER: label_value(f"{meta['name']}-head"),
-        "app.kubernetes.io/name": own.get("app.kubernetes.io/name", "kuberay"),
-        "app.kubernetes.io/created-by": "kuberay-operator",
-    }
-    ports = [
-        {"name": n, "port": p, "targetPort": p, "protocol": "TCP", "appProtocol": "tcp"}
-        for n, p in sorted(service_ports(cluster).items())
-    ]
-    given = own_copy(head.get("headService") or {})
-    given_meta, given_spec = given.get("metadata") or {}, given.get("spec") or {}
-    kind = given_spec.get("type") or head.get("serviceType") or "ClusterIP"
-    spec: Object = {
-        **given_spec,
-        "selector": selector,
-        "ports": [*(given_spec.get("ports") or ()), *ports],
-        "type": kind,
-    }
-    if kind == "ClusterIP" and not head.get("headService"):
-        spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
-    annotations = {
-        **(given_meta.get("annotations") or {}),
-        **(cluster["spec"].get("headServiceAnnotations") or {}),
-    }
-    new_meta: Object = {
-        "name": service_name(cluster),
-        "namespace": meta["namespace"],
-        "labels": {**(given_meta.get("labels") or {}), **selector},
-        "ownerReferences": [owner_ref(R.RAY_CLUSTER, cluster)],
-    }
-    if annotations:
-        new_meta["annotations"] = annotations
-    return {"apiVersion": "v1", "kind": "Service", "metadata": new_meta, "spec": spec}
-
-
-def headless_worker_service(cluster: Object) -> Object:
-    """Lets the hosts of multi-host replicas find each other."""
-    meta = cluster["metadata"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": f"{meta['name']}-headless",
-            "namespace": meta["namespace"],
-            "labels": {"ray.io/headless-worker-svc": meta["name"]},
-            "ownerReferences": [owner_ref(R.RAY_CLUSTER, cluster)],
-        },
-        "spec": {
-            "clusterIP": "None",
-            "type": "ClusterIP",
-            "publishNotReadyAddresses": True,
-            "selector": {L.RAY_CLUSTER: meta["name"], L.RAY_NODE_TYPE: "worker"},
-        },
-    }

@@ -7,7 +7,8 @@ from kai_ray.api import quantity
 from kai_ray.cluster.port import Object
 from kai_ray.sim import pod_facts
 
-from . import raycluster_pods as pods_of
+from . import ray_names as names
+from . import raycluster_services as services
 from .ray_groups import desired_replicas, hosts_of
 from .world import World, is_deleting, own_copy
 
@@ -36,7 +37,7 @@ def cluster_status(world: World, cluster: Object, pods: list[Object]) -> Object:
     gpus = sum(v for k, v in totals.items() if k.endswith("gpu") or k.startswith("nvidia.com/mig-"))
     status["desiredGPU"] = str(gpus)
     status["desiredTPU"] = str(totals.get("google.com/tpu", 0))
-    status["endpoints"] = {n: str(p) for n, p in pods_of.service_ports(cluster).items()}
+    status["endpoints"] = {n: str(p) for n, p in services.service_ports(cluster).items()}
     status["head"] = _head_info(cluster, head)
     status["observedGeneration"] = cluster["metadata"].get("generation", 1)
     _set_state(world, cluster, pods, desired, status)
@@ -55,7 +56,7 @@ def _set(status: Object, field: str, value: int) -> None:
 
 
 def _head_info(cluster: Object, head: Object | None) -> Object:
-    info: Object = {"serviceName": pods_of.service_name(cluster)}
+    info: Object = {"serviceName": names.service_name(cluster)}
     if head is not None:
         info["podName"] = head["metadata"]["name"]
         ip = (head.get("status") or {}).get("podIP")

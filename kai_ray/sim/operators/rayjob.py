@@ -12,7 +12,8 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.sim import pod_facts
 from kai_ray.sim.run_model import RunModel
 
-from . import raycluster_pods as pods_of
+from . import ray_names as names
+from . import raycluster_services as services
 from .raycluster import suspend_workers
 from .rayjob_submitter import sidecar, submitter_job
 from .world import World, condition, is_deleting, own_copy, owner_ref, split_key, suffix
@@ -134,8 +135,8 @@ class RayJobOperator:
         if cluster_status.get("state") != "ready" and not status.get("dashboardURL"):
             status["rayClusterStatus"] = cluster_status
             return left
-        port = pods_of.service_ports(cluster).get("dashboard", 8265)
-        status["dashboardURL"] = f"{pods_of.service_fqdn(cluster)}:{port}"
+        port = services.service_ports(cluster).get("dashboard", 8265)
+        status["dashboardURL"] = f"{names.service_fqdn(cluster)}:{port}"
         mode = _mode(job)
         if mode == "InteractiveMode":
             status["jobDeploymentStatus"] = "Waiting"
@@ -198,7 +199,7 @@ class RayJobOperator:
             return self._submitter_outcome(job, status, cluster), None
         head = self._head(cluster)
         if head is None and (cluster["metadata"].get("annotations") or {}).get(
-            pods_of.NO_HEAD_RESTART
+            names.NO_HEAD_RESTART
         ):
             return 1, None
         if mode == "SidecarMode":
@@ -361,9 +362,9 @@ class RayJobOperator:
         meta, mode = job["metadata"], _mode(job)
         labels = {
             **(meta.get("labels") or {}),
-            pods_of.ORIGIN_NAME: meta["name"],
-            pods_of.ORIGIN_KIND: "RayJob",
-            pods_of.SUBMISSION_MODE: mode,
+            names.ORIGIN_NAME: meta["name"],
+            names.ORIGIN_KIND: "RayJob",
+            names.SUBMISSION_MODE: mode,
         }
         annotations = {
             k: v
@@ -372,7 +373,7 @@ class RayJobOperator:
         }
         spec = own_copy(job["spec"]["rayClusterSpec"])
         if mode == "SidecarMode":
-            annotations[pods_of.NO_HEAD_RESTART] = "true"
+            annotations[names.NO_HEAD_RESTART] = "true"
             pod_spec = spec["headGroupSpec"]["template"]["spec"]
             pod_spec["containers"].append(sidecar(job))
             pod_spec["restartPolicy"] = "Never"

@@ -10,8 +10,8 @@ from kai_ray.api import operator_defaults as defaults
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 
-from . import ray_start
-from . import raycluster_pods as pods_of
+from . import ray_names as names
+from . import ray_start, raycluster_extras
 from .podset import add_env
 from .world import own_copy, owner_ref
 
@@ -32,8 +32,8 @@ def submitter_job(job: Object, status: Object, cluster: Object) -> Object:
             "name": meta["name"],
             "namespace": meta["namespace"],
             "labels": {
-                pods_of.ORIGIN_NAME: meta["name"],
-                pods_of.ORIGIN_KIND: "RayJob",
+                names.ORIGIN_NAME: meta["name"],
+                names.ORIGIN_KIND: "RayJob",
                 "app.kubernetes.io/created-by": "kuberay-operator",
             },
             "ownerReferences": [owner_ref(R.RAY_JOB, job)],
@@ -80,7 +80,7 @@ def _configure(container: Object, job: Object, status: Object, cluster: Object |
         ("RAY_JOB_SUBMISSION_ID", status.get("jobId", "")),
     )
     if cluster is not None:
-        pods_of.add_token(cluster, container)
+        raycluster_extras.add_token(cluster, container)
 
 
 def _script(job: Object, status: Object, *, beside: bool) -> str:

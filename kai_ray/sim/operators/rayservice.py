@@ -10,7 +10,8 @@ from kai_ray.cluster.port import Object
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.sim import pod_facts
 
-from . import raycluster_pods as pods_of
+from . import ray_names as names
+from . import raycluster_services as services
 from .ray_start import KUBERAY_VERSION
 from .world import World, is_deleting, own_copy, owner_ref, split_key, suffix
 
@@ -61,7 +62,7 @@ class RayServiceOperator:
 
     def _prepare(self, service: Object, status: Object) -> None:
         """Names a new pending cluster where none fits the spec."""
-        wanted = pods_of.spec_hash(service["spec"]["rayClusterConfig"])
+        wanted = names.spec_hash(service["spec"]["rayClusterConfig"])
         current = (status.get("pendingServiceStatus") or {}).get("rayClusterName") or (
             status.get("activeServiceStatus") or {}
         ).get("rayClusterName")
@@ -101,14 +102,14 @@ class RayServiceOperator:
                 "namespace": meta["namespace"],
                 "labels": {
                     **(meta.get("labels") or {}),
-                    pods_of.ORIGIN_NAME: meta["name"],
-                    pods_of.ORIGIN_KIND: "RayService",
+                    names.ORIGIN_NAME: meta["name"],
+                    names.ORIGIN_KIND: "RayService",
                 },
                 "annotations": {
                     **own,
-                    HASH: pods_of.spec_hash(spec),
+                    HASH: names.spec_hash(spec),
                     GROUPS: str(len(spec.get("workerGroupSpecs") or ())),
-                    pods_of.OPERATOR_VERSION: KUBERAY_VERSION,
+                    names.OPERATOR_VERSION: KUBERAY_VERSION,
                 },
                 "ownerReferences": [owner_ref(R.RAY_SERVICE, service)],
             },
@@ -118,9 +119,9 @@ class RayServiceOperator:
     def _take_scale(self, service: Object, cluster: Object) -> None:
         """A change of replicas alone goes to the running cluster: no upgrade."""
         wanted = service["spec"]["rayClusterConfig"]
-        if (cluster["metadata"].get("annotations") or {}).get(HASH) != pods_of.spec_hash(wanted):
+        if (cluster["metadata"].get("annotations") or {}).get(HASH) != names.spec_hash(wanted):
             return
-        if pods_of.autoscales(cluster["spec"]):
+        if names.autoscales(cluster["spec"]):
             return
         fresh = own_copy(cluster)
         changed = False
@@ -161,22 +162,22 @@ class RayServiceOperator:
         """Head and serve services of the RayService select the active cluster."""
         meta = service["metadata"]
         name = cluster["metadata"]["name"]
-        head = own_copy(pods_of.head_service(cluster))
+        head = own_copy(services.head_service(cluster))
         head["metadata"] = {
             "name": f"{meta['name']}-head-svc",
             "namespace": meta["namespace"],
             "labels": {
-                pods_of.ORIGIN_NAME: meta["name"],
-                pods_of.ORIGIN_KIND: "RayService",
+                names.ORIGIN_NAME: meta["name"],
+                names.ORIGIN_KIND: "RayService",
                 L.RAY_NODE_TYPE: "head",
-                pods_of.IDENTIFIER: pods_of.label_value(f"{meta['name']}-head"),
+                names.IDENTIFIER: names.label_value(f"{meta['name']}-head"),
             },
             "ownerReferences": [owner_ref(R.RAY_SERVICE, service)],
         }
         self._point(head)
         ports = [
             {"name": n, "port": p}
-            for n, p in sorted(pods_of.service_ports(cluster).items())
+            for n, p in sorted(services.service_ports(cluster).items())
             if n == "serve" or n.startswith("serve-")
         ]
         serve = {
@@ -186,14 +187,14 @@ class RayServiceOperator:
                 "name": f"{meta['name']}-serve-svc",
                 "namespace": meta["namespace"],
                 "labels": {
-                    pods_of.ORIGIN_NAME: meta["name"],
-                    pods_of.ORIGIN_KIND: "RayService",
-                    pods_of.SERVE: f"{meta['name']}-serve",
+                    names.ORIGIN_NAME: meta["name"],
+                    names.ORIGIN_KIND: "RayService",
+                    names.SERVE: f"{meta['name']}-serve",
                 },
                 "ownerReferences": [owner_ref(R.RAY_SERVICE, service)],
             },
             "spec": {
-                "selector": {L.RAY_CLUSTER: name, pods_of.SERVE: "true"},
+                "selector": {L.RAY_CLUSTER: name, names.SERVE: "true"},
                 "ports": ports or [{"name": "serve", "port": 8000}],
             },
         }

@@ -7,6 +7,7 @@ from kai_ray.api import operator_defaults as defaults
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 
+from . import ray_names as names
 from . import ray_start
 from . import raycluster_pods as pods_of
 from .podset import add_env
@@ -72,7 +73,7 @@ class RedisCleanup:
         pod["spec"]["restartPolicy"] = "Never"
         labels = {**pod["metadata"]["labels"], L.RAY_NODE_TYPE: "redis-cleanup"}
         annotations = pod["metadata"].get("annotations") or {}
-        name = pods_of.label_value(f"{cluster['metadata']['name']}-redis-cleanup")
+        name = names.label_value(f"{cluster['metadata']['name']}-redis-cleanup")
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
