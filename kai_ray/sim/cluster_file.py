@@ -37,7 +37,7 @@ class _Struct(
     pass
 
 
-class Distribution(_Struct):
+class Distribution(_Struct, frozen=True):
     """Seconds. `spread` is the half-width of `uniform` and the sigma of `lognormal`."""
 
     kind: Literal["constant", "uniform", "exponential", "lognormal"] = "constant"
@@ -48,7 +48,7 @@ class Distribution(_Struct):
         return RunModel(self.kind, self.mean_seconds, self.spread)
 
 
-class Failures(_Struct):
+class Failures(_Struct, frozen=True):
     """Mean seconds between failures of one node, and how long until it is back."""
 
     mtbf_seconds: float
@@ -58,7 +58,7 @@ class Failures(_Struct):
         return FailureModel(self.mtbf_seconds, self.repair_seconds)
 
 
-class Level(_Struct):
+class Level(_Struct, frozen=True):
     """A topology label: `nodes` consecutive nodes share a value (`{i}`, `{pool}` in `name`)."""
 
     label: str
@@ -66,13 +66,13 @@ class Level(_Struct):
     name: str = "{i}"
 
 
-class Taint(_Struct):
+class Taint(_Struct, frozen=True):
     key: str
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
     value: str = ""
 
 
-class NodePool(_Struct):
+class NodePool(_Struct, frozen=True):
     name: str
     count: int
     gpus: int = 0
@@ -90,7 +90,7 @@ class NodePool(_Struct):
     start_delay_seconds: float = 0.0
 
 
-class Kubelet(_Struct):
+class Kubelet(_Struct, frozen=True):
     """How simulated kubelets behave. `most_grace_seconds` shortens long grace periods."""
 
     most_grace_seconds: float = 2.0
@@ -99,7 +99,7 @@ class Kubelet(_Struct):
     restart_delay_seconds: float = 10.0
 
 
-class ClusterConfig(_Struct):
+class ClusterConfig(_Struct, frozen=True):
     node_pools: list[NodePool]
     seed: int = 0
     kubelet: Kubelet = Kubelet()

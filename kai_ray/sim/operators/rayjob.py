@@ -6,21 +6,19 @@ from collections.abc import Callable
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.clock import epoch
 from kai_ray.cluster.port import NotFound, Object
 from kai_ray.cluster.runtime import Runtime
-from kai_ray.sim import pod_facts
 from kai_ray.sim.run_model import RunModel
 
 from . import ray_names as names
 from . import raycluster_services as services
-from .raycluster import suspend_workers
-from .rayjob_submitter import sidecar, submitter_job
-from .world import World, condition, is_deleting, own_copy, owner_ref, split_key, suffix
+from .rayjob_cluster import Cleanup, mode_of, new_cluster
+from .rayjob_outcome import Outcomes
+from .rayjob_rules import SELECTOR, problem_of, refused
+from .rayjob_submitter import submitter_job
+from .world import World, is_deleting, own_copy, split_key, suffix
 
 FINALIZER = "ray.io/rayjob-finalizer"
-SELECTOR = "ray.io/cluster"
-_POLICIES = ("DeleteNone", "DeleteWorkers", "DeleteCluster", "DeleteSelf")
 
 
 class RayJobOperator:
@@ -34,6 +32,8 @@ class RayJobOperator:
 
     def setup(self, runtime: Runtime) -> None:
         self._world = World(runtime)
+        self._clean = Cleanup(self._world)
+        self._outcomes = Outcomes(self._world, self._run_time, self._seed)
         self._world.watch(self.name, R.RAY_JOB)
         for resource in (R.RAY_CLUSTER, R.JOB):
             self._world.watch_owned(self.name, resource, R.RAY_JOB)
@@ -71,9 +71,9 @@ class RayJobOperator:
         if is_deleting(job):
             self._drop_finalizer(job)
             return None
-        problem = _invalid(job)
+        problem = problem_of(job)
         if problem:
-            self._world.set_status(R.RAY_JOB, job, _refused(job, problem))
+            self._world.set_status(R.RAY_JOB, job, refused(job, problem))
             return None
         status = own_copy(job.get("status") or {})
         state = status.get("jobDeploymentStatus", "")
@@ -92,8 +92,8 @@ class RayJobOperator:
             "Suspending": self._tearing_down,
             "Retrying": self._tearing_down,
             "Suspended": self._suspended,
-            "Complete": self._ended,
-            "Failed": self._ended,
+            "Complete": self._clean.after_end,
+            "Failed": self._clean.after_end,
         }
         step = steps.get(state)
         if step is None:
@@ -137,7 +137,7 @@ class RayJobOperator:
             return left
         port = services.service_ports(cluster).get("dashboard", 8265)
         status["dashboardURL"] = f"{names.service_fqdn(cluster)}:{port}"
-        mode = _mode(job)
+        mode = mode_of(job)
         if mode == "InteractiveMode":
             status["jobDeploymentStatus"] = "Waiting"
             return None
@@ -169,7 +169,7 @@ class RayJobOperator:
         status["rayClusterStatus"] = cluster.get("status") or {}
         info = status.setdefault("rayJobInfo", {})
         info.setdefault("startTime", self._world.stamp())
-        outcome, wait = self._outcome(job, status, cluster)
+        outcome, wait = self._outcomes.of(job, status, cluster)
         if outcome is None:
             status["jobStatus"] = "RUNNING"
             waits = [w for w in (wait, left) if w is not None]
@@ -188,65 +188,6 @@ class RayJobOperator:
                 reason="AppFailed",
                 message=f"Job entrypoint command failed with exit code {outcome}.",
             )
-        return None
-
-    def _outcome(
-        self, job: Object, status: Object, cluster: Object
-    ) -> tuple[int | None, float | None]:
-        """The entrypoint's exit code, or None and when to look again."""
-        mode = _mode(job)
-        if mode == "K8sJobMode":
-            return self._submitter_outcome(job, status, cluster), None
-        head = self._head(cluster)
-        if head is None and (cluster["metadata"].get("annotations") or {}).get(
-            names.NO_HEAD_RESTART
-        ):
-            return 1, None
-        if mode == "SidecarMode":
-            state = pod_facts.container_state(head, pod_facts.SUBMITTER) if head else {}
-            ended = state.get("terminated")
-            if ended is None:
-                return None, None
-            return ended["exitCode"] or self._code(job, status), None
-        began = epoch(status["rayJobInfo"]["startTime"])
-        due = began + self._seconds(job, status) - self._world.now()
-        return (None, due) if due > 0 else (self._code(job, status), None)
-
-    def _submitter_outcome(self, job: Object, status: Object, cluster: Object) -> int | None:
-        name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
-        submitter = self._world.get(R.JOB, namespace, name)
-        if submitter is None:
-            self._world.create(R.JOB, submitter_job(job, status, cluster))
-            return None
-        done = condition(submitter, "Complete")
-        failed = condition(submitter, "Failed")
-        if done and done["status"] == "True":
-            return self._code(job, status)
-        return 1 if failed and failed["status"] == "True" else None
-
-    def _seconds(self, job: Object, status: Object) -> float:
-        text = (job["metadata"].get("annotations") or {}).get(L.RUN_TIME)
-        if text:
-            try:
-                return pod_facts.duration_s(text)
-            except ValueError:
-                pass
-        meta = job["metadata"]
-        return self._run_time.seconds(
-            self._seed, meta["namespace"], meta["name"], status.get("failed") or 0
-        )
-
-    def _code(self, job: Object, status: Object) -> int:
-        text = (job["metadata"].get("annotations") or {}).get(L.EXIT_CODE)
-        try:
-            return pod_facts.codes(text)(status.get("failed") or 0) if text else 0
-        except ValueError:
-            return 0
-
-    def _head(self, cluster: Object) -> Object | None:
-        for pod in self._world.owned(R.POD, cluster):
-            if (pod["metadata"].get("labels") or {}).get(L.RAY_NODE_TYPE) == "head":
-                return pod
         return None
 
     def _deadline(self, job: Object, status: Object) -> float | None:
@@ -277,7 +218,7 @@ class RayJobOperator:
             status["succeeded"] += 1
 
     def _tearing_down(self, job: Object, status: Object) -> float | None:
-        if not self._delete_cluster(job, status) or not self._delete_submitter(job):
+        if not self._clean.delete_cluster(job, status) or not self._clean.delete_submitter(job):
             return 1.0
         state = status["jobDeploymentStatus"]
         for field in (
@@ -302,53 +243,6 @@ class RayJobOperator:
             status.pop("jobDeploymentStatus")
         return None
 
-    # ------------------------------------------------------------------ after the end
-
-    def _ended(self, job: Object, status: Object) -> float | None:
-        spec = job["spec"]
-        if spec.get("clusterSelector"):
-            return None
-        strategy = spec.get("deletionStrategy")
-        if strategy is not None:
-            return self._deletion_rules(job, status, strategy)
-        if not spec.get("shutdownAfterJobFinishes"):
-            return None
-        left = (spec.get("ttlSecondsAfterFinished") or 0) - self._world.age_s(status.get("endTime"))
-        if left > 0:
-            return left
-        self._delete_cluster(job, status)
-        return None
-
-    def _deletion_rules(self, job: Object, status: Object, strategy: Object) -> float | None:
-        age = self._world.age_s(status.get("endTime"))
-        rules: list[tuple[float, str]] = []
-        for rule in strategy.get("deletionRules") or ():
-            if _matches(rule.get("condition") or {}, status):
-                ttl = (rule.get("condition") or {}).get("ttlSeconds") or 0
-                rules.append((ttl, rule["policy"]))
-        legacy = strategy.get(
-            "onSuccess" if status.get("jobStatus") == "SUCCEEDED" else "onFailure"
-        )
-        if not strategy.get("deletionRules") and legacy:
-            rules.append((job["spec"].get("ttlSecondsAfterFinished") or 0, legacy["policy"]))
-        due = [policy for ttl, policy in rules if ttl <= age]
-        if due:
-            self._apply(job, status, max(due, key=_POLICIES.index))
-        later = [ttl - age for ttl, _ in rules if ttl > age]
-        return min(later) if later else None
-
-    def _apply(self, job: Object, status: Object, policy: str) -> None:
-        if policy == "DeleteCluster":
-            self._delete_cluster(job, status)
-        elif policy == "DeleteSelf":
-            self._world.delete(R.RAY_JOB, job)
-        elif policy == "DeleteWorkers":
-            name, namespace = status.get("rayClusterName", ""), job["metadata"]["namespace"]
-            cluster = self._world.get(R.RAY_CLUSTER, namespace, name)
-            groups = (cluster or {"spec": {}})["spec"].get("workerGroupSpecs") or ()
-            if cluster is not None and not all(g.get("suspend") for g in groups):
-                suspend_workers(self._world, cluster)
-
     # ------------------------------------------------------------------ what it owns
 
     def _cluster(self, job: Object, status: Object) -> Object | None:
@@ -356,60 +250,7 @@ class RayJobOperator:
         cluster = self._world.get(R.RAY_CLUSTER, namespace, name)
         if cluster is not None or job["spec"].get("clusterSelector"):
             return cluster
-        return self._world.create(R.RAY_CLUSTER, self._new_cluster(job, name))
-
-    def _new_cluster(self, job: Object, name: str) -> Object:
-        meta, mode = job["metadata"], _mode(job)
-        labels = {
-            **(meta.get("labels") or {}),
-            names.ORIGIN_NAME: meta["name"],
-            names.ORIGIN_KIND: "RayJob",
-            names.SUBMISSION_MODE: mode,
-        }
-        annotations = {
-            k: v
-            for k, v in (meta.get("annotations") or {}).items()
-            if k != "kubectl.kubernetes.io/last-applied-configuration"
-        }
-        spec = own_copy(job["spec"]["rayClusterSpec"])
-        if mode == "SidecarMode":
-            annotations[names.NO_HEAD_RESTART] = "true"
-            pod_spec = spec["headGroupSpec"]["template"]["spec"]
-            pod_spec["containers"].append(sidecar(job))
-            pod_spec["restartPolicy"] = "Never"
-        new_meta: Object = {
-            "name": name,
-            "namespace": meta["namespace"],
-            "labels": labels,
-            "ownerReferences": [owner_ref(R.RAY_JOB, job)],
-        }
-        if annotations:
-            new_meta["annotations"] = annotations
-        return {
-            "apiVersion": "ray.io/v1",
-            "kind": "RayCluster",
-            "metadata": new_meta,
-            "spec": spec,
-        }
-
-    def _delete_cluster(self, job: Object, status: Object) -> bool:
-        """True once the cluster and its pods are gone. Selected clusters are not ours to delete."""
-        if job["spec"].get("clusterSelector"):
-            return True
-        namespace, name = job["metadata"]["namespace"], status.get("rayClusterName", "")
-        cluster = self._world.get(R.RAY_CLUSTER, namespace, name)
-        if cluster is None:
-            return True
-        self._world.delete(R.RAY_CLUSTER, cluster)
-        return False
-
-    def _delete_submitter(self, job: Object) -> bool:
-        meta = job["metadata"]
-        submitter = self._world.get(R.JOB, meta["namespace"], meta["name"])
-        if submitter is None or _mode(job) != "K8sJobMode":
-            return True
-        self._world.delete(R.JOB, submitter)
-        return False
+        return self._world.create(R.RAY_CLUSTER, new_cluster(job, name))
 
     def _drop_finalizer(self, job: Object) -> None:
         finalizers = job["metadata"].get("finalizers") or []
@@ -420,40 +261,3 @@ class RayJobOperator:
                 self._world.update(R.RAY_JOB, fresh)
             except NotFound:
                 return
-
-
-def _mode(job: Object) -> str:
-    return job["spec"].get("submissionMode") or "K8sJobMode"
-
-
-def _matches(rule: Object, status: Object) -> bool:
-    if rule.get("jobStatus"):
-        return rule["jobStatus"] == status.get("jobStatus")
-    return rule.get("jobDeploymentStatus") == status.get("jobDeploymentStatus")
-
-
-def _invalid(job: Object) -> str:
-    spec = job["spec"]
-    selected = spec.get("clusterSelector")
-    if not selected and not spec.get("rayClusterSpec"):
-        return "spec.rayClusterSpec: missing: describe a cluster or name one in clusterSelector"
-    if selected and not selected.get(SELECTOR):
-        return f"spec.clusterSelector: name the cluster under the key {SELECTOR}"
-    if spec.get("suspend") and not spec.get("shutdownAfterJobFinishes"):
-        return "spec.suspend: set shutdownAfterJobFinishes to true to suspend a RayJob"
-    if spec.get("suspend") and selected:
-        return "spec.suspend: a RayJob that uses clusterSelector cannot be suspended"
-    if (spec.get("backoffLimit") or 0) < 0:
-        return "spec.backoffLimit: negative: use 0 or more"
-    if _mode(job) == "SidecarMode" and selected:
-        return "spec.submissionMode: SidecarMode needs a cluster of its own, not clusterSelector"
-    return ""
-
-
-def _refused(job: Object, problem: str) -> Object:
-    return {
-        **(job.get("status") or {}),
-        "jobDeploymentStatus": "ValidationFailed",
-        "reason": "ValidationFailed",
-        "message": problem,
-    }
