@@ -35,6 +35,20 @@ RAY_REDIS_CLEANUP_RESOURCES: dict[str, dict[str, str]] = {
     "requests": {"cpu": "200m", "memory": "256Mi"},
 }
 
+#: training-operator: the init container of PyTorch workers that waits for the master's name.
+PYTORCH_INIT_CONTAINER = "init-pytorch"
+PYTORCH_INIT_RESOURCES: dict[str, dict[str, str]] = {
+    "limits": {"cpu": "100m", "memory": "20Mi"},
+    "requests": {"cpu": "50m", "memory": "10Mi"},
+}
+
+#: training-operator (MPIJob v1): the init container that brings kubectl to the launcher.
+MPI_DELIVERY_CONTAINER = "kubectl-delivery"
+MPI_DELIVERY_RESOURCES: dict[str, dict[str, str]] = {
+    "limits": {"cpu": "100m", "ephemeral-storage": "5Gi", "memory": "512Mi"},
+    "requests": {"cpu": "100m", "ephemeral-storage": "5Gi", "memory": "512Mi"},
+}
+
 #: KubeRay's CRD defaults for a worker group.
 RAY_MAX_REPLICAS = 2**31 - 1
 RAY_HEAD_GROUP = "headgroup"

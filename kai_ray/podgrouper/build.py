@@ -166,3 +166,12 @@ def soft_template(holder: Any, path: str) -> Object:
 
 def with_notes(group: Group, *notes: str) -> Group:
     return replace(group, notes=(*group.notes, *notes))
+
+
+def with_containers(template: Object, part: str, extra: Iterable[Object]) -> Object:
+    """The template with what its operator adds to "containers" or "initContainers"."""
+    spec, more = template.get("spec"), list(extra)
+    if not more or not isinstance(spec, dict):
+        return template
+    own = spec.get(part)
+    return {**template, "spec": {**spec, part: [*(own if isinstance(own, list) else []), *more]}}

@@ -44,10 +44,21 @@ def test_a_training_job_starts_with_all_its_replicas(
 ) -> None:
     total = sum(n or 0 for n in numbers.values())
     found = gang(training(kind, specs, numbers))
-    assert (found.min_member, found.pods, found.requests) == (total, total, {"cpu": str(total)})
+    assert (found.min_member, found.pods) == (total, total)
+    assert found.requests["cpu"] == str(total)
     policy = {"runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}
     fewer = gang(training(kind, specs, numbers, **policy))
     assert (fewer.min_member, fewer.pods) == (2, total)
+
+
+def test_what_the_operator_adds_is_asked_for_too() -> None:
+    torch = gang(training("PyTorchJob", "pytorchReplicaSpecs", {"Master": 1, "Worker": 3}))
+    assert torch.requests["memory"] == "30Mi"
+    alone = gang(training("PyTorchJob", "pytorchReplicaSpecs", {"Worker": 3}))
+    assert "memory" not in alone.requests
+    mpi = training("MPIJob", "mpiReplicaSpecs", {"Launcher": 1, "Worker": 2})
+    assert gang(mpi).requests["ephemeral-storage"] == "5Gi"
+    assert "memory" not in gang({**mpi, "apiVersion": "kubeflow.org/v2beta1"}).requests
 
 
 def test_a_replica_type_without_a_number_has_one_pod_as_its_operator_says() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kai_ray.podgrouper.build import build_group, pod_template, soft_template
@@ -100,15 +100,19 @@ def flat(specs: str, *mandatory: str) -> Callable[[Workload], list[Group]]:
     return groups
 
 
-def with_one_replica(specs: str) -> Callable[[Object], Object]:
-    """What the training operator fills in: a replica type without a number has one pod."""
+def with_replicas(
+    specs: str, numbers: Mapping[str, int] | None = None
+) -> Callable[[Object], Object]:
+    """What the operator fills in where a number is missing: `numbers` by type, else one pod."""
 
     def defaults(obj: Object) -> Object:
         stated = dig(obj, f"spec.{specs}")
         if not isinstance(stated, dict):
             return obj
         filled = {
-            kind: {"replicas": 1, **raw} if isinstance(raw, dict) else raw
+            kind: {"replicas": (numbers or {}).get(kind, 1), **raw}
+            if isinstance(raw, dict)
+            else raw
             for kind, raw in stated.items()
         }
         return {**obj, "spec": {**obj["spec"], specs: filled}}
@@ -117,7 +121,7 @@ def with_one_replica(specs: str) -> Callable[[Object], Object]:
 
 
 def flat_rule(specs: str, *mandatory: str) -> Rule:
-    return Rule(flat(specs, *mandatory), defaults=with_one_replica(specs))
+    return Rule(flat(specs, *mandatory), defaults=with_replicas(specs))
 
 
 TF_JOB = flat_rule("tfReplicaSpecs")

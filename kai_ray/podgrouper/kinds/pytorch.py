@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kai_ray.api import labels as keys
+from kai_ray.api import operator_defaults as operators
 from kai_ray.podgrouper import fields
+from kai_ray.podgrouper.build import with_containers
 from kai_ray.podgrouper.groups import LARGEST_TREE, Group, Member, SubGroup, Topology, too_many
 from kai_ray.podgrouper.values import GroupError, Object, annotations_of, count, labels, number_in
 from kai_ray.podgrouper.workload import Place, Rule, Workload
@@ -16,7 +18,7 @@ from .kubeflow import (
     min_available,
     minimum,
     replica_specs,
-    with_one_replica,
+    with_replicas,
 )
 
 SPECS = "pytorchReplicaSpecs"
@@ -37,8 +39,19 @@ def pytorch_groups(w: Workload) -> list[Group]:
         tree.append(SubGroup(MASTER, masters, topology=_kueue(w, master, notes)))
     if worker:
         tree += _workers(w, worker, max(0, total - masters), notes)
-    members = tuple(Member(k, r.template, r.number, subgroup=k) for k, r in found.items())
+    members = tuple(
+        Member(k, _as_made(k, r.template, waits=MASTER in found), r.number, subgroup=k)
+        for k, r in found.items()
+    )
     return [kubeflow_group(w, total, members, tree, notes)]
+
+
+def _as_made(role: str, template: Object, *, waits: bool) -> Object:
+    """The template with the operator's init container: workers wait for a master."""
+    if role != WORKER or not waits:
+        return template
+    init = operators.container(operators.PYTORCH_INIT_CONTAINER, operators.PYTORCH_INIT_RESOURCES)
+    return with_containers(template, "initContainers", [init])
 
 
 def _kueue(w: Workload, replicas: Replicas, notes: list[str]) -> Topology | None:
@@ -113,4 +126,4 @@ def _segment(w: Workload, pod: Object, names: set[str]) -> str:
     return name
 
 
-RULE = Rule(pytorch_groups, place_replica, defaults=with_one_replica(SPECS))
+RULE = Rule(pytorch_groups, place_replica, defaults=with_replicas(SPECS))

@@ -6,14 +6,19 @@ while it is suspended. With the autoscaler on, only the minimum is promised: gro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kai_ray.api import labels as keys
 from kai_ray.api import operator_defaults as kuberay
 from kai_ray.podgrouper import fields
-from kai_ray.podgrouper.build import build_group, group_name, pod_template, soft_template
+from kai_ray.podgrouper.build import (
+    build_group,
+    group_name,
+    pod_template,
+    soft_template,
+    with_containers,
+)
 from kai_ray.podgrouper.groups import LARGEST_TREE, Group, Member, SubGroup, dns_label, too_many
 from kai_ray.podgrouper.values import (
     GroupError,
@@ -168,22 +173,13 @@ def _head_template(w: Workload, spec: Object, at: str, sidecar: Object | None) -
         extra.append({"name": kuberay.RAY_AUTOSCALER_CONTAINER, "resources": resources})
     if sidecar is not None:
         extra.append(sidecar)
-    return _with(template, "containers", extra)
+    return with_containers(template, "containers", extra)
 
 
 def _with_init(template: Object) -> Object:
     """A worker's template with the init container that waits for the head."""
     wait = kuberay.container(kuberay.RAY_WAIT_GCS_CONTAINER, kuberay.RAY_WAIT_GCS_RESOURCES)
-    return _with(template, "initContainers", [wait])
-
-
-def _with(template: Object, part: str, extra: Iterable[Object]) -> Object:
-    spec = template.get("spec")
-    extra = list(extra)
-    if not extra or not isinstance(spec, dict):
-        return template
-    own: Any = spec.get(part)
-    return {**template, "spec": {**spec, part: [*(own if isinstance(own, list) else []), *extra]}}
+    return with_containers(template, "initContainers", [wait])
 
 
 def _keeps_state_in_redis(cluster: Object, spec: Object) -> bool:

@@ -13,7 +13,6 @@ from kai_ray.podgrouper.values import (
     Object,
     annotations_of,
     count,
-    dig,
     flag,
     labels,
     mapping,
@@ -64,8 +63,8 @@ def job_set_of(job: Object, runtime: Object) -> Object:
         step = labels(template).get(STEP, "")
         name = text(raw, "name", at)
         if name == NODE or (step == TRAINER and name != LAUNCHER):
-            inner = template.setdefault("spec", {})
-            inner["parallelism"] = inner["completions"] = wanted
+            inner = mapping(template, "spec", f"{at}.template")
+            template["spec"] = {**inner, "parallelism": wanted, "completions": wanted}
             raw["replicas"] = 1
         if name == NODE or step == TRAINER:
             _size(template, sizes)
@@ -86,7 +85,7 @@ def job_set_of(job: Object, runtime: Object) -> Object:
 def _size(template: Object, sizes: Object) -> None:
     if not sizes:
         return
-    for container in dig(template, "spec.template.spec.containers") or ():
+    for container in sequence(template, "spec.template.spec.containers"):
         if isinstance(container, dict) and container.get("name") == NODE:
             container["resources"] = sizes
 
