@@ -11,10 +11,12 @@ A message says what happened, why, and the command that helps. Exit codes are pa
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 import click
 
+from kai_ray.api.labels import MANAGED_NAMESPACE
 from kai_ray.cluster import port as api
 
 FAILED, USAGE, MISSING, CONFLICT = 1, 2, 3, 4
@@ -50,6 +52,10 @@ def from_api(error: api.ApiError) -> Failure:
     help_line = ""
     if isinstance(error, api.NotFound):
         code = MISSING
+        space = re.match(r'namespaces "([^"]+)" not found', error.message)
+        if space:
+            managed = f"kubectl label namespace {space[1]} {MANAGED_NAMESPACE}=true"
+            help_line = f"kubectl create namespace {space[1]}; {managed}"
     elif isinstance(error, api.AlreadyExists | api.Conflict):
         code = CONFLICT
         help_line = "look at the object as it is now, then repeat the command"

@@ -11,10 +11,10 @@ from kai_ray.api import labels as L
 from kai_ray.cli import connect, manifests
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.dry_run import dry_run_option, tail
-from kai_ray.cli.failures import CONFLICT, Failure
+from kai_ray.cli.failures import CONFLICT, Failure, from_api
 from kai_ray.cli.find import resource_of
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import Conflict, NotFound, Object, Resource
+from kai_ray.cluster.port import ApiError, Conflict, NotFound, Object, Resource
 
 FIELD_MANAGER = "kai-submit"
 
@@ -84,19 +84,38 @@ def submit(
     documents = manifests.read(files)
     connection = connect.open_connection()
     done: list[Submitted] = []
+    failures: list[Failure] = []
     for document in documents:
         obj = document.object
         if queue and runs_pods(obj):
             obj = copy.deepcopy(obj)
             obj["metadata"].setdefault("labels", {})[L.QUEUE] = queue
-        submitted = apply(connection, obj, dry_run=dry_run, force=force)
+        try:
+            submitted = apply(connection, obj, dry_run=dry_run, force=force)
+        except (ApiError, Failure) as error:  # the others may still go in
+            failures.append(from_api(error) if isinstance(error, ApiError) else error)
+            continue
         click.echo(f"{submitted} {submitted.verb}{tail(dry_run)}")
         if runs_pods(obj):
             done.append(submitted)
+    _report(failures, len(documents))
     if wait and dry_run == "none" and done:
         from kai_ray.cli.waiting import wait_for
 
         wait_for(connection, done, finished=wait == "finished", timeout_s=timeout)
+
+
+def _report(failures: list[Failure], tried: int) -> None:
+    """Raises the failure, or one that sums up several after each has been told."""
+    if not failures:
+        return
+    if len(failures) == 1:
+        raise failures[0]
+    for failure in failures:
+        failure.show()
+    raise Failure(
+        f"{len(failures)} of {tried} objects were not submitted", code=failures[0].exit_code
+    )
 
 
 def runs_pods(obj: Object) -> bool:

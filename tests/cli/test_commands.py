@@ -271,6 +271,15 @@ def test_the_server_refuses_a_bad_queue_by_its_field(kai: Kai) -> None:
     assert "spec.resources.gpu.quota" in done.stderr
 
 
+def test_one_bad_object_does_not_keep_the_others_out(kai: Kai) -> None:
+    lost = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: nowhere}}\n---\n"
+    done = kai("submit", "-", stdin=lost + lost + job("good", 1))
+    assert done.exit_code == 3
+    assert "job.batch/good created" in done.stdout
+    assert "kubectl create namespace nowhere" in done.stderr
+    assert "2 of 3 objects were not submitted" in done.stderr
+
+
 def test_an_unknown_kind_is_named(kai: Kai) -> None:
     done = kai("submit", "-", stdin="{apiVersion: x.io/v1, kind: Thing, metadata: {name: a}}")
     assert done.exit_code == 3

@@ -283,7 +283,8 @@ def _job(
     suspended = owner is not None and is_suspended(*owner)
     status = _status(gangs, outcome(owner[1]) if owner else "", suspended)
     created = owner[1]["metadata"].get("creationTimestamp", "") if owner else ""
-    waiting = next((g for g in gangs if g.reason), None) if status not in ENDED else None
+    over = status in (*ENDED, "Suspended")
+    waiting = None if over else next((g for g in gangs if g.reason), None)
     queue = gangs[0].queue if gangs else _labels(owner[1] if owner else {}).get(L.QUEUE, "")
     classes = [g.priority_class for g in gangs if g.priority_class]
     return Job(
