@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kai_ray.scheduler.shares.books import QueueBooks
+from kai_ray.scheduler.shares.row import QueueRow, queue_rows
 from kai_ray.scheduler.snapshot import Queues
 
 #: The recorded names of the resource rows, in the order of the core.
@@ -56,3 +58,13 @@ def queue_arrays(
         usage=amounts(queues, names, "usage"),
         paused=np.zeros(len(names), dtype=bool),
     )
+
+
+def queue_books_of(recorded: Mapping[str, Any], names: list[str], queues: Queues) -> list[QueueRow]:
+    """Rows of queues whose books and fair shares are recorded."""
+    books = QueueBooks(
+        allocated=amounts(recorded, names, "allocated"),
+        non_preemptible=amounts(recorded, names, "allocated_non_preemptible"),
+        request=amounts(recorded, names, "request"),
+    )
+    return queue_rows(queues, books, amounts(recorded, names, "fair_share"))

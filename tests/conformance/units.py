@@ -16,13 +16,18 @@ from kai_ray.scheduler import capacity
 from kai_ray.scheduler.orders.queue_order import compare
 from kai_ray.scheduler.plan import QueueCause
 from kai_ray.scheduler.reason import Reason
-from kai_ray.scheduler.shares.books import QueueBooks
 from kai_ray.scheduler.shares.divide import Claims, divide, surplus_phase
 from kai_ray.scheduler.shares.fair_share import fair_share
-from kai_ray.scheduler.shares.row import Amounts, QueueRow, queue_rows
+from kai_ray.scheduler.shares.row import Amounts
 from kai_ray.scheduler.shares.tree import path
-from kai_ray.scheduler.snapshot import Queues
-from tests.conformance.queue_rows import RESOURCES, amounts, parents_first, queue_arrays
+from tests.conformance import units_victims
+from tests.conformance.queue_rows import (
+    RESOURCES,
+    amounts,
+    parents_first,
+    queue_arrays,
+    queue_books_of,
+)
 from tests.conformance.verdict import Case
 
 Input = dict[str, Any]
@@ -98,7 +103,7 @@ def capacity_policy(case: Case) -> list[str]:
     data, expect = case["input"], case["expect"]
     names = parents_first(data["queues"])
     queues = queue_arrays(data["queues"], names)
-    rows = _rows(data["queues"], names, queues)
+    rows = queue_books_of(data["queues"], names, queues)
     chain = path(queues.parent, names.index(data["queue"]))
     request = _request(data["requested"])
     cause = None
@@ -152,7 +157,7 @@ def queue_order(case: Case) -> list[str]:
     sides = {"left": data["left"], "right": data["right"]}
     names = ["left", "right"]
     queues = queue_arrays(sides, names, created=lambda q: q["created"])
-    left, right = _rows(sides, names, queues)
+    left, right = queue_books_of(sides, names, queues)
     # With everything equal KAI lets the right one go first; we go by name.
     left.rank, right.rank = 1, 0
     needs = [_request(data[f"{side}_job_required"]) for side in names]
@@ -160,15 +165,6 @@ def queue_order(case: Case) -> list[str]:
     first = names[0] if compare(left, right, needs[0], needs[1], total) < 0 else names[1]
     wanted = case["expect"]["first"]
     return [] if first == wanted else [f"{first} first, wanted {wanted}"]
-
-
-def _rows(recorded: Input, names: list[str], queues: Queues) -> list[QueueRow]:
-    books = QueueBooks(
-        allocated=amounts(recorded, names, "allocated"),
-        non_preemptible=amounts(recorded, names, "allocated_non_preemptible"),
-        request=amounts(recorded, names, "request"),
-    )
-    return queue_rows(queues, books, amounts(recorded, names, "fair_share"))
 
 
 #: Recorded function -> our check.
@@ -179,4 +175,5 @@ CHECKS: dict[str, Callable[[Case], list[str]]] = {
     "divide_over_quota": over_quota_only,
     "capacity_policy": capacity_policy,
     "queue_order": queue_order,
+    **units_victims.CHECKS,
 }

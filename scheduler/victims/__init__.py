@@ -1,0 +1,1 @@
+"""Who may be evicted for whom: one search for reclaim, preempt and consolidation."""
