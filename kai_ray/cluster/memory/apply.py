@@ -105,11 +105,11 @@ def merged(
     others = [m for m in managers if m is not mine]
     changes = {p for p, v in wants.items() if v is not None and (p not in had or had[p] != v)}
     others = _settle(others, changes, _surely_mine(live, shape, name), force=force)
-    result = _overlay(live, config, shape)
-    fields = frozenset(wants)
+    result, fields = live, frozenset(wants)
     for path in sorted((mine.fields if mine else _NONE) - fields):
-        if not any(_holds(m.fields, path) for m in others):
+        if not _holds(fields, path) and not any(_holds(m.fields, path) for m in others):
             result = without(result, path, shape)
+    result = _overlay(result, config, shape)
     if mine is not None and mine.fields == fields:
         now = mine.time
     owner = Manager(name, "Apply", subresource, config["apiVersion"], now, fields)

@@ -33,6 +33,9 @@ def for_create(served: Served, new: Object, store: MemoryStore) -> None:
     extra = _ON_CREATE.get(served.group_plural)
     if extra is not None:
         extra(new, store)
+    if served.status:
+        # Go's clients and servers always show it; programs read `job.status.active` unguarded.
+        new.setdefault("status", {})
 
 
 def after_admission(served: Served, new: Object, store: MemoryStore) -> None:

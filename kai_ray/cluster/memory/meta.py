@@ -83,8 +83,7 @@ def check_type(served: Served, obj: Object) -> None:
 
 
 def for_create(served: Served, obj: Object, namer: Namer, now: str) -> None:
-    """Fills the metadata of a new object in place."""
-    check_type(served, obj)
+    """Fills the metadata of a new object, whose types are checked, in place."""
     meta = obj["metadata"]
     if meta.get("resourceVersion"):
         raise BadRequest("resourceVersion should not be set on objects to be created")

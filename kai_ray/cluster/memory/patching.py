@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kai_ray.cluster.port import ApiError, BadRequest, Key, NotFound, Object, PatchType
 
 from . import apply as ssa
+from . import wire
 from .copying import clone, merge_patch
 from .kinds import Served
 from .patch_json import json_patch
@@ -79,6 +80,7 @@ def apply(
         raise BadRequest("an apply patch is an object with apiVersion, kind and metadata")
     obj: Object = config
     _check_identity(served, obj, key)
+    wire.check(served, obj)
     shape = shape_of(served)
     if old is None:
         if subresource:

@@ -45,8 +45,13 @@ class Shape:
         if not isinstance(item, dict):
             return None
         defaults = dict(self.key_defaults)
-        found = tuple(item.get(k, defaults.get(k)) for k in self.keys)
+        found = tuple(_plain(item.get(k, defaults.get(k))) for k in self.keys)
         return found if any(v is not None for v in found) else None
+
+
+def _plain(value: Any) -> Any:
+    """Something that can be a key, also where the item holds nonsense."""
+    return value if value is None or isinstance(value, str | int | float) else repr(value)
 
 
 LEAF = Shape()

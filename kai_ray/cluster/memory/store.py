@@ -32,7 +32,7 @@ from kai_ray.cluster.port import (
 )
 from kai_ray.cluster.selectors import matcher
 
-from . import crds, defaults, deletion, meta, patching, subresources, validation
+from . import crds, defaults, deletion, meta, patching, subresources, validation, wire
 from .collect import Collector
 from .copying import clone
 from .expiry import EventExpiry
@@ -208,6 +208,8 @@ class MemoryStore:
 
         `managed`: the managedFields of an applied object.
         """
+        meta.check_type(served, new)
+        wire.check(served, new)
         meta.for_create(served, new, self.namer, self.now())
         if served.resource.namespaced:
             self._check_namespace(new["metadata"]["namespace"], new["metadata"]["name"], served)
@@ -245,6 +247,8 @@ class MemoryStore:
         new = clone(obj)
         if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
             raise BadRequest("an object with metadata is expected")
+        if subresource != "scale":
+            wire.check(served, new)
         name, namespace = new["metadata"].get("name", ""), new["metadata"].get("namespace", "")
         with self.lock:
             old = self.stored(served, name, namespace)
@@ -268,6 +272,7 @@ class MemoryStore:
     ) -> Object:
         """Puts `new` (its top level and metadata are ours, the rest may be shared) over `old`."""
         new = {**new, "metadata": {**new["metadata"]}}
+        wire.check(served, new)
         meta.for_update(served, served.present(old), new)
         new = subresources.separate(served, old, new, subresource)
         defaults.for_update(served, new, old, self)
