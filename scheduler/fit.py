@@ -69,6 +69,8 @@ class Fit:
         """[N] the sum of all scores where a copy fits, -inf elsewhere."""
         self._offer: Offer = NO_OFFER  # what is left of the last one
         self._offer_end = -1  # length of the ledger's list of changes for which it holds
+        self._within: Bools | None = None  # ... and the question that it answers
+        self._later_only = False
 
     def _facts(self, filters: tuple[Filter, ...]) -> Bools:
         """[N] nodes that no unchanging filter refuses."""
@@ -144,28 +146,42 @@ class Fit:
         value[later <= 0] = _OUT
         self.value[at] = value
 
-    def offer(self, nominated: int = -1, bonus: float = 0.0) -> Offer:
+    def offer(
+        self,
+        nominated: int = -1,
+        bonus: float = 0.0,
+        within: Bools | None = None,
+        later_only: bool = False,
+    ) -> Offer:
         """The node that takes the next copies, and how many before another look is due.
 
-        Idle room comes before releasing room. Equals: the first node by name. `nominated` is a node
-        whose value counts `bonus` more. A class that packs keeps its node while copies fit there,
-        so a run of equal pods costs one look per node.
+        Idle room comes before releasing room; with `later_only` both count as one and nothing is
+        taken now. Equals: the first node by name. `nominated` is a node whose value counts `bonus`
+        more. `within` [N] are the nodes to choose from. A class that packs keeps its node while
+        copies fit there, so a run of equal pods costs one look per node.
         """
-        if self._offer_end == len(self.ledger.changed) and nominated < 0:
+        if self._offer_end == len(self.ledger.changed) and self._offered_for(
+            nominated, within, later_only
+        ):
             return self._offer
         self.refresh()
         if not self.value.shape[0]:
             return NO_OFFER
-        node = int(self.value.argmax())
-        value = self.value[node]
-        if nominated >= 0 and self.value[nominated] + bonus >= value:
-            node, value = nominated, self.value[nominated]
+        values = self.value if within is None else np.where(within, self.value, _OUT)
+        node = int(values.argmax())
+        value = values[node]
+        if nominated >= 0 and values[nominated] + bonus >= value:
+            node, value = nominated, values[nominated]
         if value == _OUT:
             return NO_OFFER
-        now = int(self.now[node])
+        now = 0 if later_only else int(self.now[node])
         room = now or int(self.later[node])
-        self._offer_end = -1
+        self._offer_end, self._within, self._later_only = -1, within, later_only
         return Offer(node, room if self.packs else 1, now == 0)
+
+    def _offered_for(self, nominated: int, within: Bools | None, later_only: bool) -> bool:
+        """Whether what is left of the last offer answers this question too."""
+        return nominated < 0 and within is self._within and later_only == self._later_only
 
     def took(self, offer: Offer, pods: int) -> None:
         """Says that `pods` copies of the offer have just been booked."""

@@ -12,6 +12,7 @@ from ..capacity import over_capacity
 from ..gang_state import ready
 from ..orders.job_iteration import Job, JobIteration
 from ..pending import Run
+from ..placing import Placer, Shortfall, wait_as_a_whole
 from ..session import Miss, Placed, Session
 from .attempt import Attempt, Attempts
 
@@ -28,6 +29,7 @@ class Allocate:
         self.session, self.ledger = session, session.ledger
         gangs = session.snapshot.gangs
         self.attempts = Attempts(session.ledger, session.pending)
+        self._placer = Placer(session)
         self._queue: list[int] = gangs.queue.tolist()
         self._preemptible: list[bool] = gangs.preemptible.tolist()
         self._priority: list[int] = gangs.priority.tolist()
@@ -36,6 +38,8 @@ class Allocate:
         #: Per class, the smallest number of pods that found no place. Room only shrinks in this
         #: action, so it holds to its end; only for classes that do not look at other pods.
         self._refused: dict[int, tuple[int, int]] = {}
+        #: Per gang, the leaves of which some pods wait for releasing room.
+        self._in_line: dict[int, set[int]] = {}
         #: Per attempt, the ledger's state in which it failed: the same again fails the same.
         self._failed: dict[tuple[Run, ...], tuple[int, int, int]] = {}
 
@@ -60,7 +64,7 @@ class Allocate:
                 continue
             session.misses.pop(gang, None)
             attempts.moved(gang)
-            if attempts.waiting(gang):
+            if attempts.more(gang):
                 order.push(self._job_key(gang), gang)
 
     def _jobs(self) -> dict[int, list[Job]]:
@@ -107,46 +111,23 @@ class Allocate:
     def _place(self, gang: int, attempt: Attempt) -> Miss | None:
         """Places all pods of the attempt, or none of them."""
         ledger = self.ledger
-        mark = ledger.trial()
-        placed: list[Placed] = []
-        for leaf, run in attempt.runs:
-            if self._place_run(gang, leaf, run, placed):
-                ledger.roll_back(mark)
-                return self._note_failure(gang, attempt, run[2], sum(one.pods for one in placed))
-        ledger.charge(self._queue[gang], attempt.need, not self._preemptible[gang])
-        for one in placed:
-            ledger.fill(one.leaf, one.pods, 0 if one.later else one.pods)
-        if ledger.any_releasing and any(map(self.attempts.unmet, self.attempts.leaves(gang))):
-            placed = self._defer(placed)
+        placed = self._placer.place(gang, attempt)
+        if isinstance(placed, Shortfall):
+            return self._note_failure(gang, attempt, placed.klass, placed.placeable)
+        if ledger.any_releasing:
+            placed = self._settle(gang, placed)
         ledger.keep()
         self.session.placed += placed
         return None
 
-    def _place_run(self, gang: int, leaf: int, run: Run, placed: list[Placed]) -> int:
-        """Places equal pods one node after the other; answers how many found none."""
-        first, pods, klass, nominated = run
-        ledger, fit = self.ledger, self.session.fits.get(klass)
-        wish = -1 if nominated < 0 else int(ledger.position[nominated])
-        while pods:
-            offer = fit.offer(wish, self.session.policy.nominated_weight)
-            node, room, later = offer
-            count = min(pods, room)
-            if count == 0:
-                break
-            ledger.book(klass, node, 0 if later else count, count if later else 0, count)
-            fit.took(offer, count)
-            placed.append(Placed(gang, leaf, first, count, klass, node, later))
-            first += count
-            pods -= count
-        return pods
-
-    def _defer(self, placed: list[Placed]) -> list[Placed]:
+    def _settle(self, gang: int, placed: list[Placed]) -> list[Placed]:
         """A gang that needs releasing room for its minimum waits for it as a whole."""
-        for one in placed:
-            if not one.later:
-                self.ledger.book(one.klass, one.node, -one.pods, one.pods, 0)
-                self.ledger.fill(one.leaf, 0, -one.pods)
-        return [one._replace(later=True) for one in placed]
+        in_line = self._in_line.setdefault(gang, set())
+        in_line.update(one.leaf for one in placed if one.later)
+        if not any(map(self.attempts.unmet, in_line)):
+            return placed
+        in_line.update(one.leaf for one in placed)
+        return wait_as_a_whole(self.ledger, placed)
 
     def _note_failure(self, gang: int, attempt: Attempt, klass: int, placeable: int) -> Miss:
         asked = _asked(attempt)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gang_state import elastic_state
+from ..gang_state import ABOVE_MINIMUM, AT_MINIMUM, BELOW_MINIMUM, elastic_state
 from ..ledger import Ledger
-from ..orders.subgroup_order import GangTree, gang_tree, tasks_to_allocate
+from ..orders.subgroup_order import Standing, gang_tree, tasks_to_allocate
 from ..pending import Pending, Run
 from ..shares.row import NOTHING, Amounts
 
@@ -21,6 +21,7 @@ class Attempt(NamedTuple):
     need: Amounts  # charged to the queue: millicores, bytes, GPUs
 
 
+_AT_OR_ABOVE = (AT_MINIMUM, ABOVE_MINIMUM)
 _NO_PODS = Attempt((), 0, NOTHING)
 
 
@@ -42,7 +43,8 @@ class Attempts:
         held = np.array(ledger.held, dtype=np.int64)
         self._elastic: list[int] = elastic_state(subgroups, gangs.count, held).tolist()
         self._next: dict[int, Attempt] = {}
-        self._trees: dict[int, GangTree] = {}
+        self._standings: dict[int, Standing] = {}
+        self._spare: dict[int, list[int]] = {}  # leaves below their minimum, leaves above it
 
     def next(self, gang: int) -> Attempt:
         """The pods the gang asks for now; none where it has nothing to add."""
@@ -55,26 +57,48 @@ class Attempts:
         """What the gang's queue would be charged for its next attempt."""
         return self.next(gang).need
 
-    def leaves(self, gang: int) -> list[int]:
-        """Rows of SubGroups that hold the gang's pods."""
-        root = self._root[gang]
-        return [s for s in range(root, root + self._size[gang]) if self._is_leaf[s]]
-
-    def waiting(self, gang: int) -> bool:
-        """Whether pods of the gang are still without a place."""
-        root = self._root[gang]
-        return any(self._ledger.waiting[root : root + self._size[gang]])
+    def more(self, gang: int) -> bool:
+        """Whether the gang has pods left to try."""
+        standing = self._standings.get(gang)
+        if standing is not None:
+            return standing.yields[0]
+        return self._ledger.waiting[self._root[gang] + 1] > 0
 
     def elastic(self, gang: int) -> int:
         """The gang's elastic state, see gang_state: below its minimum, at it, above it."""
         return self._elastic[gang]
 
     def moved(self, gang: int) -> None:
-        """The gang took a step: its next attempt and its elastic state are other ones."""
-        self._next.pop(gang, None)
-        held, minimum = self._ledger.held, self._minimum
-        spare = [held[s] - minimum[s] for s in self.leaves(gang)]
-        self._elastic[gang] = 0 if min(spare) < 0 else 2 if max(spare) > 0 else 1
+        """The gang took its step: its next attempt and its elastic state are other ones."""
+        step = self._next.pop(gang)
+        held, minimum, root = self._ledger.held, self._minimum, self._root[gang]
+        standing = self._standings.get(gang)
+        if standing is None:
+            spare = held[root + 1] - minimum[root + 1]
+            self._elastic[gang] = BELOW_MINIMUM if spare < 0 else _AT_OR_ABOVE[spare > 0]
+            return
+        for leaf, run in step.runs:
+            standing.place(leaf - root, run[1])
+        below, above = self._count_spare(gang, step)
+        self._elastic[gang] = BELOW_MINIMUM if below else _AT_OR_ABOVE[above > 0]
+
+    def _count_spare(self, gang: int, step: Attempt) -> list[int]:
+        """How many leaves are below and above their minimum after a step of the gang."""
+        held, minimum, root = self._ledger.held, self._minimum, self._root[gang]
+        found = self._spare.get(gang)
+        if found is None:
+            leaves = [s for s in range(root, root + self._size[gang]) if self._is_leaf[s]]
+            below = sum(held[leaf] < minimum[leaf] for leaf in leaves)
+            found = self._spare[gang] = [below, sum(held[leaf] > minimum[leaf] for leaf in leaves)]
+            return found
+        pods: dict[int, int] = {}
+        for leaf, run in step.runs:
+            pods[leaf] = pods.get(leaf, 0) + run[1]
+        for leaf, count in pods.items():
+            after, least = held[leaf], minimum[leaf]
+            found[0] += (after < least) - (after - count < least)
+            found[1] += (after > least) - (after - count > least)
+        return found
 
     def unmet(self, leaf: int) -> bool:
         """Whether a leaf counts on releasing room to reach its minimum."""
@@ -121,9 +145,10 @@ class Attempts:
 
     def _tree(self, gang: int) -> list[tuple[int, int]]:
         root, size = self._root[gang], self._size[gang]
-        tree = self._trees.get(gang)
-        if tree is None:
-            tree = self._trees[gang] = gang_tree(self._subgroups, root, size)
-        rows = slice(root, root + size)
-        picks = tasks_to_allocate(tree, self._ledger.held[rows], self._ledger.waiting[rows])
-        return [(root + local, pods) for local, pods in picks if pods > 0]
+        standing = self._standings.get(gang)
+        if standing is None:
+            rows = slice(root, root + size)
+            tree = gang_tree(self._subgroups, root, size)
+            standing = Standing(tree, self._ledger.held[rows], self._ledger.waiting[rows])
+            self._standings[gang] = standing
+        return [(root + local, pods) for local, pods in tasks_to_allocate(standing)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from ..snapshot import SubGroups
 
@@ -15,61 +16,66 @@ from ..snapshot import SubGroups
 class GangTree:
     """The subgroups of one gang as plain numbers. Rows are local: `base` + local = SubGroups row.
 
-    Local row 0 is the root. `children[i]` are local rows in name order, empty for a leaf.
+    Local row 0 is the root. `children[i]` are local rows in name order, empty for a leaf; `parent`
+    and `place` say of which row a row is a child, and the how manieth.
     """
 
     base: int
     minimum: tuple[int, ...]
     leaf: tuple[bool, ...]
     children: tuple[tuple[int, ...], ...]
+    parent: tuple[int, ...]
+    place: tuple[int, ...]
 
 
 def gang_tree(subgroups: SubGroups, root: int, count: int) -> GangTree:
     """The tree of the gang whose `count` contiguous rows start at `root`."""
     rows = slice(root, root + count)
-    parent: list[int] = subgroups.parent[rows].tolist()
+    parent: list[int] = (subgroups.parent[rows] - root).tolist()
     rank: list[int] = subgroups.rank[rows].tolist()
     children: list[list[int]] = [[] for _ in range(count)]
+    place = [0] * count
     for row in sorted(range(1, count), key=rank.__getitem__):
-        children[parent[row] - root].append(row)
+        place[row] = len(children[parent[row]])
+        children[parent[row]].append(row)
     return GangTree(
         base=root,
         minimum=tuple(subgroups.minimum[rows].tolist()),
         leaf=tuple(subgroups.leaf[rows].tolist()),
         children=tuple(map(tuple, children)),
+        parent=tuple(parent),
+        place=tuple(place),
     )
+
+
+_NeedKey = tuple[int, float]
 
 
 class Standing:
     """Where each subgroup of a gang stands: what it holds, whether that is enough, could it be.
 
-    `held` and `waiting` count per local leaf row the pods that hold a place (nominated included)
-    and the pending ones.
+    Kept while the gang grows: `place` moves a leaf and its ancestors only, so that a gang with
+    thousands of subgroups pays a few heap steps for each pod, not a walk over all of them.
     """
 
-    __slots__ = ("able", "count", "tree", "yields")
+    __slots__ = ("_able_kids", "_heaps", "_yielding", "able", "count", "tree", "waiting", "yields")
 
     def __init__(self, tree: GangTree, held: Sequence[int], waiting: Sequence[int]) -> None:
-        self.tree = tree
+        """`held` and `waiting` count per local leaf row the pods with a place and the pending."""
+        self.tree, self.waiting = tree, list(waiting)
         size = len(tree.leaf)
         #: Pods held by a leaf, satisfied direct children of a set.
-        self.count = [0] * size
+        self.count = [held[row] if tree.leaf[row] else 0 for row in range(size)]
         #: Whether the subgroup meets its minimum once all its pending pods are placed.
         self.able = [False] * size
         #: Whether the subgroup has anything to add now.
         self.yields = [False] * size
+        self._able_kids, self._yielding = [0] * size, [0] * size
+        self._heaps: dict[int, list[tuple[_NeedKey, int, int]]] = {}
         for row in range(size - 1, -1, -1):  # children come after their parent
-            if tree.leaf[row]:
-                self.count[row] = held[row]
-                self.able[row] = held[row] + waiting[row] >= tree.minimum[row]
-                self.yields[row] = self.able[row] and waiting[row] > 0
-            else:
-                kids = tree.children[row]
-                self.count[row] = sum(self.met(kid) for kid in kids)
-                self.able[row] = sum(self.able[kid] for kid in kids) >= tree.minimum[row]
-                self.yields[row] = self.able[row] and (
-                    not self.met(row) or any(self.yields[kid] for kid in kids)
-                )
+            self._judge(row)
+            if row:
+                self.count[tree.parent[row]] += self._tell_parent(row, (False, False, False))
 
     def met(self, row: int) -> bool:
         return self.count[row] >= self.tree.minimum[row]
@@ -78,7 +84,55 @@ class Standing:
         """The children of a set, the neediest first, equals by name."""
         return sorted(self.tree.children[row], key=self._need_key)
 
-    def _need_key(self, row: int) -> tuple[int, float]:
+    def neediest(self, row: int) -> int:
+        """The first child of a set, in order, that has anything to add."""
+        heap = self._heaps.get(row)
+        if heap is None:
+            kids = self.tree.children[row]
+            heap = self._heaps[row] = [(self._need_key(k), i, k) for i, k in enumerate(kids)]
+            heapify(heap)
+        while True:
+            key, _, kid = heap[0]
+            if self.yields[kid] and key == self._need_key(kid):
+                return kid
+            heappop(heap)  # said before the child last moved, or the child has nothing more
+
+    def place(self, leaf: int, pods: int) -> None:
+        """Some of a leaf's pending pods got their place."""
+        self.waiting[leaf] -= pods
+        row, more = leaf, pods
+        while True:
+            before = self.met(row), self.able[row], self.yields[row]
+            self.count[row] += more
+            self._judge(row)
+            if row == 0:
+                return
+            parent = self.tree.parent[row]
+            more = self._tell_parent(row, before)
+            if parent in self._heaps:
+                entry = (self._need_key(row), self.tree.place[row], row)
+                heappush(self._heaps[parent], entry)
+            row = parent
+
+    def _judge(self, row: int) -> None:
+        minimum = self.tree.minimum[row]
+        if self.tree.leaf[row]:
+            self.able[row] = self.count[row] + self.waiting[row] >= minimum
+            self.yields[row] = self.able[row] and self.waiting[row] > 0
+        else:
+            self.able[row] = self._able_kids[row] >= minimum
+            more = self.count[row] < minimum or self._yielding[row] > 0
+            self.yields[row] = self.able[row] and more
+
+    def _tell_parent(self, row: int, before: tuple[bool, bool, bool]) -> int:
+        """Counts a child anew, `before` being what it was; answers how many more are met."""
+        met, able, yields = before
+        parent = self.tree.parent[row]
+        self._able_kids[parent] += self.able[row] - able
+        self._yielding[parent] += self.yields[row] - yields
+        return self.met(row) - met
+
+    def _need_key(self, row: int) -> _NeedKey:
         """Below the minimum, then by how full, then those without a minimum by what they hold."""
         count, minimum = self.count[row], self.tree.minimum[row]
         if count < minimum:
@@ -86,24 +140,22 @@ class Standing:
         return (1, count / minimum) if minimum > 0 else (2, float(count))
 
 
-def tasks_to_allocate(
-    tree: GangTree, held: Sequence[int], waiting: Sequence[int]
-) -> list[tuple[int, int]]:
+def tasks_to_allocate(at: Standing) -> list[tuple[int, int]]:
     """What the next attempt places: (local leaf row, number of its best pending pods), in order.
 
     Empty where nothing can be added. A gang below its minimum asks for all that is missing; one
     that holds it asks for one more pod, or for the whole minimum of one optional subgroup. A
     subgroup that cannot reach its minimum would take room and complete nothing: it is passed over.
     """
-    at = Standing(tree, held, waiting)
+    tree = at.tree
     picked: list[tuple[int, int]] = []
     open_ = [0] if at.yields[0] else []
     while open_:  # a stack and no recursion: trees may be deep
         row = open_.pop()
         if tree.leaf[row]:
-            picked.append((row, max(tree.minimum[row] - held[row], 1)))
+            picked.append((row, max(tree.minimum[row] - at.count[row], 1)))
         elif at.met(row):
-            open_.append(next(kid for kid in at.order(row) if at.yields[kid]))
+            open_.append(at.neediest(row))
         else:
             able = [kid for kid in at.order(row) if at.able[kid]]
             needed = able[: tree.minimum[row]]

@@ -7,7 +7,12 @@ import pytest
 
 from kai_ray.scheduler.gang_state import elastic_state, met
 from kai_ray.scheduler.orders.job_order import job_key
-from kai_ray.scheduler.orders.subgroup_order import GangTree, gang_tree, tasks_to_allocate
+from kai_ray.scheduler.orders.subgroup_order import (
+    GangTree,
+    Standing,
+    gang_tree,
+    tasks_to_allocate,
+)
 from kai_ray.scheduler.orders.task_order import task_order
 from kai_ray.scheduler.snapshot import SubGroups, Tasks
 
@@ -47,7 +52,8 @@ def choose(tree: tuple, held: list[int], waiting: list[int]) -> list[tuple[int, 
     counts = [[0] * len(shape.leaf) for _ in range(2)]
     for row, a, b in zip(leaves, held, waiting, strict=True):
         counts[0][row], counts[1][row] = a, b
-    return [(leaves.index(row), n) for row, n in tasks_to_allocate(shape, *counts)]
+    standing = Standing(shape, *counts)
+    return [(leaves.index(row), n) for row, n in tasks_to_allocate(standing)]
 
 
 FOUR = {"r0": 2, "r1": 2, "r2": 2, "r3": 2}
