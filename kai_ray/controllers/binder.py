@@ -20,10 +20,12 @@ from kai_ray.cluster.port import (
     Object,
     TooManyRequests,
     Unavailable,
+    Write,
 )
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers import backoff
 from kai_ray.controllers.bind_failures import BindFailures
+from kai_ray.controllers.claims import Claims
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.grants import Grant, binding, grants_of, request
@@ -55,6 +57,7 @@ class Binder:
         self._pods = runtime.informer(kinds.POD)
         self._nodes = runtime.informer(kinds.NODE)
         self._pods.on_change(self._pod_changed)
+        self._claims = Claims(runtime)
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         pod = new if new is not None else old
@@ -103,11 +106,29 @@ class Binder:
             return
         port = self._runtime.port
         form = request if self._by_request else binding
-        writes = [form(port, g, self._config) for g in grants]
-        for g, outcome in zip(grants, port.batch(writes), strict=True):
+        ready = self._with_claims(grants)
+        writes = [form(port, g, self._config) for g in ready]
+        for g, outcome in zip(ready, port.batch(writes) if writes else (), strict=True):
             self._settle(g, outcome)
         for group in dict.fromkeys(g.group for g in grants):
             self._after(group)
+
+    def _with_claims(self, grants: list[Grant]) -> list[Grant]:
+        """The grants whose claims know their node."""
+        first: list[tuple[Grant, Write]] = []
+        for g in grants:
+            pod = self._pods.get(g.pod.name, g.pod.namespace)
+            if pod is not None and pod["spec"].get("volumes"):
+                first += [(g, write) for write in self._claims.writes(g, pod)]
+        if not first:
+            return grants
+        failed: dict[Key, ApiError] = {}
+        outcomes = self._runtime.port.batch([write for _, write in first])
+        for (g, _), outcome in zip(first, outcomes, strict=True):
+            if isinstance(outcome, ApiError) and g.pod not in failed:
+                failed[g.pod] = outcome
+                self._failed(g, f"its volume claim was not told the node: {outcome.message}")
+        return [g for g in grants if g.pod not in failed]
 
     def _settle(self, g: Grant, outcome: Any) -> None:
         if not isinstance(outcome, ApiError):

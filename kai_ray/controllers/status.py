@@ -163,7 +163,7 @@ class StatusWriter:
                 about.append((key, group, None))
             writes.append(_patch(port.patch, kinds.POD_GROUP, key, {"status": patch}))
             about.append((key, group, wanted))
-            if verdict is not None and verdict.blocks_start:
+            if verdict is not None:
                 self._pods.due(key)
                 self._runtime.enqueue(self.name, "pods", _PODS_AFTER_S)
         return self._send(self._group_informer, writes, about, now)

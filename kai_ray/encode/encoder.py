@@ -20,7 +20,7 @@ from .encoded import Encoded
 from .gang_table import GangTable
 from .node_rows import NodeTable
 from .pod_table import PodTable
-from .problems import Malformed, Problem
+from .problems import MISREAD, Malformed, Problem, texts
 from .settings import EncodeConfig, MemberOf, in_shard
 from .volumes import Storage
 
@@ -38,7 +38,6 @@ RESOURCES: tuple[Resource, ...] = (
     kinds.BIND_REQUEST,
     kinds.POD,
 )
-_MISREAD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 
 
 class Encoder:
@@ -146,7 +145,13 @@ class Encoder:
             self._other_version += 1
 
     def _namespace(self, key: Key, new: Object | None) -> None:
-        labels = None if new is None else new["metadata"].get("labels") or {}
+        labels = None
+        if new is not None:
+            labels, problem = guarded(
+                "Namespace", key, lambda: texts(new["metadata"].get("labels"), "metadata.labels")
+            )
+            self.report("Namespace", key, problem)
+            labels = labels or {}
         self.classes.index.put_namespace(key.name, labels)
         managed = bool(labels) and labels.get(names.MANAGED_NAMESPACE) == "true"
         self.pods.put_managed(key.name, managed)
@@ -182,7 +187,7 @@ class Encoder:
             return
         row, problem = guarded("Node", key, lambda: node_rows.read(new))
         self.report("Node", key, problem)
-        self.nodes.put(key.name, row if row is not None else node_rows.inert(new))
+        self.nodes.put(key.name, row if row is not None else node_rows.inert())
 
     def _group(self, key: Key, new: Object | None) -> None:
         if new is None or not in_shard(new, self.config):
@@ -225,6 +230,6 @@ def guarded(kind: str, key: Key, read: Callable[[], Any]) -> tuple[Any, Problem 
         return read(), None
     except Malformed as error:
         return None, Problem(kind, key.namespace, key.name, error.field, error.mend)
-    except _MISREAD as error:
+    except MISREAD as error:
         mend = f"is not of the form of a {kind} ({type(error).__name__}: {error})"
         return None, Problem(kind, key.namespace, key.name, "object", mend)

@@ -13,6 +13,7 @@ from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import Bools, Codes, Ints, Nodes
 
 from . import requests
+from .problems import text, texts
 from .selectors import NODE_NAME, integer
 from .shape import Toleration
 
@@ -46,20 +47,19 @@ def read(node: Object) -> NodeRow:
             name: requests.amount(name, text, f"status.allocatable[{name}]")
             for name, text in raw.items()
         },
-        labels=node["metadata"].get("labels") or {},
+        labels=texts(node["metadata"].get("labels"), "metadata.labels"),
         taints=tuple(
             sorted(
-                Taint(t.get("key") or "", t.get("value") or "", t.get("effect") or "")
+                Taint(*(text(t.get(k), f"spec.taints.{k}") for k in ("key", "value", "effect")))
                 for t in spec.get("taints") or ()
             )
         ),
     )
 
 
-def inert(node: Object) -> NodeRow:
+def inert() -> NodeRow:
     """A node that cannot be read takes nothing."""
-    labels = node["metadata"].get("labels")
-    return NodeRow(False, False, {}, labels if isinstance(labels, dict) else {}, ())
+    return NodeRow(False, False, {}, {}, ())
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:

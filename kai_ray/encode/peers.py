@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .problems import Malformed
+from .problems import Malformed, text
 from .selectors import Labels, Need, Needs, label_selector
 
 
@@ -36,14 +36,13 @@ def affinity_term(
     raw: dict[str, Any], namespace: str, labels: Labels, field: str
 ) -> PeerTermByName:
     """One PodAffinityTerm of a pod in `namespace` with `labels` (for matchLabelKeys)."""
-    topology = raw.get("topologyKey")
-    if not topology:
-        raise Malformed(f"{field}.topologyKey", "is missing: name a node label")
+    topology = _topology(raw, field)
     needs = label_selector(raw.get("labelSelector"), f"{field}.labelSelector")
     if needs is not None:
         needs = _with_keys(needs, raw.get("matchLabelKeys"), "In", labels)
         needs = _with_keys(needs, raw.get("mismatchLabelKeys"), "NotIn", labels)
-    named = tuple(sorted(set(raw.get("namespaces") or ())))
+    spaces = {text(n, f"{field}.namespaces") for n in raw.get("namespaces") or ()}
+    named = tuple(sorted(spaces))
     by_label = label_selector(raw.get("namespaceSelector"), f"{field}.namespaceSelector")
     if not named and by_label is None:
         named = (namespace,)
@@ -52,11 +51,9 @@ def affinity_term(
 
 def spread(raw: dict[str, Any], namespace: str, labels: Labels, field: str) -> SpreadByName:
     """One topology spread constraint."""
-    topology = raw.get("topologyKey")
-    if not topology:
-        raise Malformed(f"{field}.topologyKey", "is missing: name a node label")
+    topology = _topology(raw, field)
     skew = raw.get("maxSkew", 1)
-    if not isinstance(skew, int) or skew < 1:
+    if not isinstance(skew, int) or not 1 <= skew < 2**31:
         raise Malformed(f"{field}.maxSkew", f"{skew!r} is not an integer of at least 1")
     needs = label_selector(raw.get("labelSelector"), f"{field}.labelSelector")
     if needs is not None:
@@ -65,10 +62,17 @@ def spread(raw: dict[str, Any], namespace: str, labels: Labels, field: str) -> S
         PeerTermByName(topology, Peers((namespace,), None, needs)),
         skew,
         raw.get("whenUnsatisfiable", "DoNotSchedule") != "ScheduleAnyway",
-        int(raw.get("minDomains") or 1),
+        min(int(raw.get("minDomains") or 1), 2**31 - 1),
         raw.get("nodeAffinityPolicy", "Honor") != "Ignore",
         raw.get("nodeTaintsPolicy", "Ignore") == "Honor",
     )
+
+
+def _topology(raw: dict[str, Any], field: str) -> str:
+    topology = text(raw.get("topologyKey"), f"{field}.topologyKey")
+    if not topology:
+        raise Malformed(f"{field}.topologyKey", "is missing: name a node label")
+    return topology
 
 
 def _with_keys(needs: Needs, keys: Any, op: str, labels: Labels) -> Needs:

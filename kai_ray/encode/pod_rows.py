@@ -10,7 +10,7 @@ from kai_ray.cluster.clock import epoch
 from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import TaskState
 
-from .problems import Malformed
+from .problems import Malformed, text
 
 NO_PRIORITY = -(2**63)
 NEVER = float("inf")
@@ -32,7 +32,7 @@ def standing(pod: Object, assumed_node: str, stuck_after_s: float) -> Standing |
     spec = pod["spec"]
     status = pod.get("status")
     phase = status.get("phase") if status else None
-    node = spec.get("nodeName") or ""
+    node = text(spec.get("nodeName"), "spec.nodeName")
     if phase == "Failed":
         return None
     if phase == "Succeeded":

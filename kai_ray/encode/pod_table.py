@@ -11,7 +11,7 @@ from kai_ray.scheduler.snapshot import TaskState
 from . import pod_rows, volumes
 from .encoded import Orphan
 from .groups import DEFAULT_LEAF
-from .problems import Malformed, Problem
+from .problems import MISREAD, Malformed, Problem, text, texts
 from .settings import MemberOf
 from .shape import Shape, Shapes
 from .symbols import Symbols
@@ -35,8 +35,7 @@ _COLUMNS = (
     ("stuck_s", "d"),
 )
 LEAF, KLASS, NODE, NOMINATED = 0, 1, 2, 3
-_MISREAD = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
-_NO_GROUP = ("", "", "")
+_CARRIED = f"metadata.annotations[{names.POD_GROUP}]"
 _OUR_DEFAULTS = ("", "default-scheduler")
 
 
@@ -72,13 +71,13 @@ class PodTable:
         if key not in self.objects:
             self._by_namespace.setdefault(key.namespace, set()).add(key)
         self.objects[key] = pod
-        if key in self._assumed and (pod.get("spec") or {}).get("nodeName"):
-            del self._assumed[key]
         try:
+            if key in self._assumed and pod["spec"].get("nodeName"):
+                del self._assumed[key]
             self._encode(key, pod)
         except Malformed as error:
             self._refuse(key, error.field, error.mend)
-        except _MISREAD as error:
+        except MISREAD as error:
             self._refuse(key, "object", f"is not of the form of a Pod ({error!r})")
         else:
             if self._encoder.problems:
@@ -104,7 +103,7 @@ class PodTable:
             self._drop(key)
             return
         ours = self.ours(pod)
-        labels = meta.get("labels")
+        labels = texts(meta.get("labels"), "metadata.labels")
         leaf = self._leaf(key, pod, labels) if ours else None
         if leaf is None and not (standing.node and standing.state != TaskState.SUCCEEDED):
             if ours and standing.state in (TaskState.PENDING, TaskState.GATED):
@@ -119,9 +118,12 @@ class PodTable:
         encoder = self._encoder
         status = pod.get("status")
         nominated = status.get("nominatedNodeName") if status and not standing.node else None
+        nominated = text(nominated, "status.nominatedNodeName")
+        created_s = pod_rows.created(meta)
+        # From here on nothing may fail: what is acquired has to get into a row.
         row = (
             encoder.gangs.leaves.acquire(leaf) if leaf else -1,
-            encoder.classes.acquire(key, labels or {}, shape),
+            encoder.classes.acquire(key, labels, shape),
             self.places.acquire(standing.node) if standing.node else -1,
             self.places.acquire(nominated) if nominated else -1,
             standing.state,
@@ -129,7 +131,7 @@ class PodTable:
             int(not ours),
             int(key in self._held and self._held[key] == meta.get("uid")),
             pod_rows.task_priority(labels),
-            pod_rows.created(meta),
+            created_s,
             standing.stuck_s,
         )
         before = self.table.put(key, row)
@@ -176,7 +178,9 @@ class PodTable:
         self, key: Key, pod: Object, labels: dict[str, str] | None
     ) -> tuple[str, str, str] | None:
         annotations = pod["metadata"].get("annotations")
-        group = annotations.get(names.POD_GROUP) if annotations else None
+        group = (
+            text(annotations.get(names.POD_GROUP), "metadata.annotations") if annotations else ""
+        )
         subgroup = labels.get(names.SUBGROUP) if labels else None
         if not group:
             found = self._member_of(pod) if self._member_of else None
@@ -235,10 +239,13 @@ class PodTable:
 
     def put_bind_request(self, key: Key, request: Object | None) -> None:
         """A request that is neither done nor failed counts as placed (KAI: Binding)."""
-        spec = (request or {}).get("spec") or {}
-        pod = Key(key.namespace, spec.get("podName") or key.name)
-        phase = ((request or {}).get("status") or {}).get("phase") or "Pending"
-        node = spec.get("selectedNode") or ""
+        try:
+            spec = (request or {}).get("spec") or {}
+            pod = Key(key.namespace, text(spec.get("podName"), "spec.podName") or key.name)
+            phase = ((request or {}).get("status") or {}).get("phase") or "Pending"
+            node = text(spec.get("selectedNode"), "spec.selectedNode")
+        except MISREAD:
+            return
         if request is not None and phase == "Pending" and node:
             self._requested[pod] = node
         else:

@@ -13,7 +13,7 @@ from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import QUEUE_RESOURCES, Queues
 
 from .pod_rows import created
-from .problems import Malformed, Problem
+from .problems import MISREAD, Malformed, Problem, text
 
 DEFAULT_PRIORITY = 100
 #: Rows of the queue arrays as `spec.resources` names them, with the unit in ours.
@@ -42,10 +42,11 @@ class QueueTree:
 def read(queue: Object) -> QueueRow:
     """A queue that cannot be read starts nothing, but what runs in it is still counted."""
     meta = queue["metadata"]
-    spec = queue.get("spec") or {}
-    annotations = meta.get("annotations") or {}
-    parent = spec.get("parentQueue") or ""
+    parent = ""
     try:
+        spec = queue.get("spec") or {}
+        annotations = meta.get("annotations") or {}
+        parent = text(spec.get("parentQueue"), "spec.parentQueue")
         return QueueRow(
             parent=parent,
             priority=_priority(spec.get("priority")),
@@ -56,7 +57,7 @@ def read(queue: Object) -> QueueRow:
             ),
             paused=annotations.get(names.QUEUE_PAUSED) == "true",
         )
-    except (Malformed, TypeError, AttributeError) as error:
+    except MISREAD as error:
         field, mend = (
             (error.field, error.mend)
             if isinstance(error, Malformed)
@@ -64,7 +65,7 @@ def read(queue: Object) -> QueueRow:
         )
         problem = Problem("Queue", "", meta["name"], field, mend)
         still = ((0.0, -1.0, 0.0),) * QUEUE_RESOURCES
-        return QueueRow(str(parent), DEFAULT_PRIORITY, 0.0, still, True, problem)
+        return QueueRow(parent, DEFAULT_PRIORITY, 0.0, still, True, problem)
 
 
 def quantity_error(raw: Any) -> str:

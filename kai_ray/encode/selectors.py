@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .problems import Malformed
+from .problems import Malformed, text, texts
 
 Labels = Mapping[str, str]
 
@@ -52,7 +52,8 @@ def label_selector(raw: Any, field: str) -> Needs | None:
     """The needs of a LabelSelector; None (no selector) matches nothing, an empty one everything."""
     if raw is None:
         return None
-    needs = [Need(k, "In", (v,)) for k, v in (raw.get("matchLabels") or {}).items()]
+    labels = texts(raw.get("matchLabels"), f"{field}.matchLabels")
+    needs = [Need(k, "In", (v,)) for k, v in labels.items()]
     needs += _expressions(raw.get("matchExpressions"), f"{field}.matchExpressions", _POD_OPERATORS)
     return tuple(sorted(needs))
 
@@ -79,7 +80,8 @@ def node_selector_term(term: Any, field: str) -> Needs:
 
 def node_labels(raw: Mapping[str, str]) -> NodeSelector:
     """`nodeSelector`: one term."""
-    return (tuple(sorted(Need(k, "In", (str(v),)) for k, v in raw.items())),)
+    labels = texts(raw, "spec.nodeSelector")
+    return (tuple(sorted(Need(k, "In", (v,)) for k, v in labels.items())),)
 
 
 def _expressions(raw: Any, field: str, operators: tuple[str, ...]) -> list[Need]:
@@ -90,7 +92,7 @@ def _expression(raw: Any, field: str, operators: tuple[str, ...]) -> Need:
     op = raw.get("operator")
     if op not in operators:
         raise Malformed(f"{field}.operator", f"{op!r} is none of {', '.join(operators)}")
-    values = tuple(sorted({str(v) for v in raw.get("values") or ()}))
+    values = tuple(sorted({text(v, f"{field}.values") for v in raw.get("values") or ()}))
     if op in ("In", "NotIn") and not values:
         raise Malformed(f"{field}.values", f"operator {op} needs at least one value")
     if op in ("Gt", "Lt"):
@@ -98,7 +100,7 @@ def _expression(raw: Any, field: str, operators: tuple[str, ...]) -> Need:
             raise Malformed(f"{field}.values", f"operator {op} needs exactly one integer")
     elif op not in ("In", "NotIn"):
         values = ()
-    return Need(str(raw.get("key") or ""), op, values)
+    return Need(text(raw.get("key"), f"{field}.key"), op, values)
 
 
 def integer(text: str) -> int | None:

@@ -38,7 +38,7 @@ class EncodeConfig:
 def in_shard(obj: Object, config: EncodeConfig) -> bool:
     """Whether a node, queue or PodGroup belongs to this scheduler's node pool."""
     labels_ = obj["metadata"].get("labels")
-    value = labels_.get(config.node_pool_key) if labels_ else None
+    value = labels_.get(config.node_pool_key) if isinstance(labels_, dict) else None
     return value == config.node_pool if config.node_pool else value is None
 
 

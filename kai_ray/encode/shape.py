@@ -15,7 +15,7 @@ from kai_ray.scheduler.reason import Reason
 
 from . import requests
 from .peers import PeerTermByName, SpreadByName, affinity_term, spread
-from .problems import Malformed
+from .problems import Malformed, text
 from .requests import Amounts
 from .selectors import (
     Labels,
@@ -201,7 +201,7 @@ def _terms(
 
 def _weight(raw: dict[str, Any], field: str) -> int:
     weight = raw.get("weight")
-    if not isinstance(weight, int) or not 1 <= weight <= 100:
+    if type(weight) is not int or not 1 <= weight <= 100:
         raise Malformed(f"{field}.weight", f"{weight!r} is not an integer from 1 to 100")
     return weight
 
@@ -210,9 +210,10 @@ def _toleration(raw: dict[str, Any]) -> Toleration:
     op = raw.get("operator") or "Equal"
     if op not in ("Equal", "Exists", "Lt", "Gt"):
         raise Malformed("spec.tolerations.operator", f"{op!r} is none of Equal, Exists, Lt, Gt")
-    return Toleration(
-        str(raw.get("key") or ""), op, str(raw.get("value") or ""), str(raw.get("effect") or "")
+    key, value, effect = (
+        text(raw.get(k), f"spec.tolerations.{k}") for k in ("key", "value", "effect")
     )
+    return Toleration(key, op, value, effect)
 
 
 def _ports(spec: dict[str, Any]) -> tuple[Port, ...]:

@@ -8,11 +8,14 @@ from typing import Any
 from kai_ray.cluster.port import Key, Object
 from kai_ray.scheduler.reason import Reason
 
+from .problems import text
 from .selectors import Need, NodeSelector, node_selector_terms
 from .shape import Shape
 
 #: Written into every namespace by Kubernetes itself, often a moment after the first pod.
 _ROOT_CA = "kube-root-ca.crt"
+_TOPOLOGIES = "StorageClass allowedTopologies"
+_CLAIM_NAME = "spec.volumes.persistentVolumeClaim.claimName"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 #: (kind, namespace, name) of an object that a pod's shape depends on.
@@ -47,7 +50,7 @@ def references(pod: Object) -> list[Dependency]:
     found: list[Dependency] = []
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
-            name = (volume["persistentVolumeClaim"] or {}).get("claimName") or ""
+            name = text((volume["persistentVolumeClaim"] or {}).get("claimName"), _CLAIM_NAME)
             found.append(("PersistentVolumeClaim", namespace, name))
         elif "configMap" in volume:
             _config_map(volume["configMap"], namespace, found)
@@ -68,8 +71,9 @@ def references(pod: Object) -> list[Dependency]:
 
 
 def _config_map(raw: Mapping[str, Any] | None, namespace: str, found: list[Dependency]) -> None:
-    if raw and raw.get("name") and not raw.get("optional") and raw["name"] != _ROOT_CA:
-        found.append(("ConfigMap", namespace, raw["name"]))
+    name = text(raw.get("name"), "the name of a ConfigMap") if raw else ""
+    if raw and name and not raw.get("optional") and name != _ROOT_CA:
+        found.append(("ConfigMap", namespace, name))
 
 
 def constrain(
@@ -104,7 +108,7 @@ def _claim(
     if claim["metadata"].get("deletionTimestamp"):
         return Reason.VOLUME_CLAIM_NOT_FOUND, f"{key.name} (being deleted)"
     spec = claim.get("spec") or {}
-    bound = spec.get("volumeName")
+    bound = text(spec.get("volumeName"), f"claim {key.name}: spec.volumeName")
     if bound:
         depends.append(("PersistentVolume", "", bound))
         volume = storage.volumes.get(Key("", bound))
@@ -124,7 +128,7 @@ def _unbound(
     required: list[NodeSelector],
     depends: list[Dependency],
 ) -> tuple[int, str] | None:
-    name = spec.get("storageClassName")
+    name = text(spec.get("storageClassName"), f"claim {key.name}: spec.storageClassName")
     depends.append(("StorageClass", "", name or ""))
     cls = storage.classes.get(Key("", name)) if name else _default(storage)
     if cls is None:
@@ -137,7 +141,7 @@ def _unbound(
     terms = [
         tuple(
             sorted(
-                Need(e["key"], "In", tuple(sorted(set(e["values"]))))
+                Need(text(e["key"], _TOPOLOGIES), "In", tuple(sorted(_values(e))))
                 for e in t.get("matchLabelExpressions") or ()
             )
         )
@@ -148,9 +152,13 @@ def _unbound(
     return None
 
 
+def _values(expression: dict[str, Any]) -> set[str]:
+    return {text(v, _TOPOLOGIES) for v in expression["values"]}
+
+
 def _default(storage: Storage) -> Object | None:
     for cls in storage.classes.values():
-        annotations = cls["metadata"].get("annotations") or {}
-        if annotations.get(_DEFAULT_CLASS) == "true":
+        annotations = cls["metadata"].get("annotations")
+        if isinstance(annotations, dict) and annotations.get(_DEFAULT_CLASS) == "true":
             return cls
     return None

@@ -12,6 +12,7 @@ from kai_ray.cluster.port import Port
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.compose import Control, compose
 from kai_ray.controllers.config import ControlConfig
+from kai_ray.encode import MemberOf
 
 from . import objects
 
@@ -28,6 +29,7 @@ class World:
         config: ControlConfig = FAST,
         wrap: Callable[[Port], Port] = lambda port: port,
         admission: tuple[Any, ...] = (),
+        member_of: MemberOf | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock, admission, seed=1)
@@ -36,12 +38,13 @@ class World:
             self.store.create(kinds.NODE, objects.node(f"node-{i}", gpus))
         self.config = config
         self.wrap = wrap
+        self.member_of = member_of
         self.boot()
 
     def boot(self) -> None:
         """Starts the controllers anew, as after a crash: nothing but the store remains."""
         self.runtime = Runtime(self.wrap(self.store), self.clock)
-        self.control: Control = compose(self.config)
+        self.control: Control = compose(self.config, self.member_of)
         for controller in self.control.controllers():
             self.runtime.add(controller)
 
