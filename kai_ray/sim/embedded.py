@@ -63,15 +63,22 @@ class EmbeddedCluster:
         install_defaults(self.store)
         self._install()
         self.kubelet = Kubelet(config)
+        self.operators = operators.build(config, self.control.events.warn)
+        ours = [self.podgrouper, *self.control.controllers()] if scheduling else []
         self.controllers: list[Controller] = [
             NodeHealth(config),
             self.kubelet,
-            *operators.build(config),
-            *((self.podgrouper, *self.control.controllers()) if scheduling else ()),
+            *self.operators,
+            *(ours or [self.control.events]),
             *extra,
         ]
         for controller in self.controllers:
             self.runtime.add(controller)
+
+    @property
+    def refusals(self) -> list[str]:
+        """What the stand-in operators could not read or create."""
+        return [text for operator in self.operators for text in operator.refusals]
 
     @property
     def client(self) -> Port:

@@ -72,7 +72,7 @@ def test_a_sample_starts_and_then_ends_or_serves(path: Path, tally: Tally) -> No
         for obj in workloads:
             _see_through(cluster, obj)
         assert not cluster.kubelet.refused, "the scheduler gave out more than a node has"
-        assert cluster.runtime.errors == 0
+        assert cluster.runtime.errors == 0 and not cluster.refusals
     tally.done.append(name)
 
 

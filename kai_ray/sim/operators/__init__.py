@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.port import Resource
 from kai_ray.cluster.runtime import Controller
 from kai_ray.sim.cluster_file import ClusterConfig
 
@@ -9,6 +11,7 @@ from .claims import ClaimBinder
 from .cronjob import CronJobOperator, RayCronJobOperator
 from .daemonset import DaemonSetOperator
 from .deployment import DeploymentOperator
+from .guarded import Guarded, Warn
 from .jax import JAX
 from .job import JobOperator
 from .jobset import JobSetOperator
@@ -26,24 +29,24 @@ from .trainjob import TrainJobOperator
 from .xgboost import XGBOOST
 
 
-def build(config: ClusterConfig) -> list[Controller]:
-    """One of each kind."""
-    ray = config.ray_batch_scheduler
+def build(config: ClusterConfig, warn: Warn) -> list[Guarded]:
+    """One of each kind. `warn` tells users of specs that cannot be read."""
     run_time = config.node_pools[0].run_time.model()
-    return [
-        JobOperator(),
-        RayClusterOperator(ray),
-        RayJobOperator(run_time, config.seed),
-        RayServiceOperator(),
-        RayCronJobOperator(),
-        *(TrainingOperator(f) for f in (PYTORCH, TENSORFLOW, XGBOOST, PADDLE, JAX)),
-        MpiOperator(),
-        JobSetOperator(),
-        TrainJobOperator(),
-        CronJobOperator(),
-        DeploymentOperator(),
-        ReplicaSetOperator(),
-        StatefulSetOperator(),
-        DaemonSetOperator(),
-        ClaimBinder(),
+    kinds: list[tuple[Controller, Resource]] = [
+        (JobOperator(), R.JOB),
+        (RayClusterOperator(config.ray_batch_scheduler), R.RAY_CLUSTER),
+        (RayJobOperator(run_time, config.seed), R.RAY_JOB),
+        (RayServiceOperator(), R.RAY_SERVICE),
+        (RayCronJobOperator(), R.RAY_CRON_JOB),
+        *((TrainingOperator(f), f.resource) for f in (PYTORCH, TENSORFLOW, XGBOOST, PADDLE, JAX)),
+        (MpiOperator(), R.MPI_JOB),
+        (JobSetOperator(), R.JOB_SET),
+        (TrainJobOperator(), R.TRAIN_JOB),
+        (CronJobOperator(), R.CRON_JOB),
+        (DeploymentOperator(), R.DEPLOYMENT),
+        (ReplicaSetOperator(), R.REPLICA_SET),
+        (StatefulSetOperator(), R.STATEFUL_SET),
+        (DaemonSetOperator(), R.DAEMON_SET),
+        (ClaimBinder(), R.PVC),
     ]
+    return [Guarded(operator, resource, warn) for operator, resource in kinds]

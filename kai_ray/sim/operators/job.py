@@ -9,7 +9,7 @@ from kai_ray.sim import pod_facts
 
 from .job_pods import TRACKING, completion_index, format_indices, job_pod, parse_indices
 from .job_policy import pod_failure_action
-from .world import World, condition, is_deleting, is_true, own_copy, owner_of, split_key
+from .world import BURST, World, condition, is_deleting, is_true, own_copy, owner_of, split_key
 
 BY_JOB = "job-pods"
 FIRST_BACKOFF_S = 10.0
@@ -191,7 +191,7 @@ class _Sync:
         pause = self._backoff()
         if pause > 0:
             return pause
-        indices = self._free_indices(active, wanted - len(active))
+        indices = self._free_indices(active, min(wanted - len(active), BURST))
         for index in indices:
             made = self.world.create(R.POD, job_pod(self.job, index))
             if made is not None:

@@ -17,7 +17,7 @@ from . import raycluster_services as services
 from .ray_groups import desired_replicas, hosts_of
 from .raycluster_status import cluster_status
 from .redis_cleanup import RedisCleanup
-from .world import World, is_deleting, own_copy, owner_ref, split_key, suffix
+from .world import BURST, World, is_deleting, own_copy, owner_ref, split_key, suffix
 
 
 class RayClusterOperator:
@@ -132,7 +132,7 @@ class RayClusterOperator:
         missing = desired_replicas(group) - len(left)
         if missing > 0 and not any(_is_dead(p) for p in gone):
             template = pods_of.worker_template(cluster, group)
-            for index in _free_indices(left, missing):
+            for index in _free_indices(left, min(missing, BURST)):
                 self._create_worker(cluster, group, template, index)
             return True
         if missing < 0 and not names.autoscales(cluster["spec"]):
@@ -159,7 +159,7 @@ class RayClusterOperator:
         if missing > 0:
             template = pods_of.worker_template(cluster, group)
             firsts = [members[0] for members in whole]
-            for index in _free_indices(firsts, missing):
+            for index in _free_indices(firsts, min(missing, max(1, BURST // hosts))):
                 made = suffix(cluster["metadata"]["uid"], group["groupName"], index, len(workers))
                 name = f"{group['groupName']}-{made}"
                 for host in range(hosts):

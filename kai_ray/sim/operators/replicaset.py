@@ -8,7 +8,7 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.sim import pod_facts
 
 from .podset import is_active, pod_of
-from .world import World, is_deleting, owner_ref, split_key
+from .world import BURST, World, is_deleting, owner_ref, split_key
 
 
 class ReplicaSetOperator:
@@ -26,7 +26,7 @@ class ReplicaSetOperator:
         pods = [p for p in self._world.owned(R.POD, found) if is_active(p)]
         wanted = found["spec"].get("replicas", 1)
         meta = found["metadata"]
-        for _ in range(wanted - len(pods)):
+        for _ in range(min(wanted - len(pods), BURST)):
             made = self._world.create(
                 R.POD,
                 pod_of(

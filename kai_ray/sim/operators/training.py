@@ -13,7 +13,7 @@ from kai_ray.sim import pod_facts
 
 from .podset import pod_of
 from .training_status import JobStatus
-from .world import World, is_deleting, own_copy, owner_ref, split_key
+from .world import BURST, World, is_deleting, own_copy, owner_ref, split_key
 
 ROLE = "training.kubeflow.org/operator-name"
 Replicas = dict[str, Object]
@@ -155,16 +155,20 @@ class TrainingOperator:
         status: JobStatus,
     ) -> None:
         by_index = {_index_of(p): p for p in pods}
+        made = 0
         for index in range(spec["replicas"]):
             pod = by_index.get(index)
             if pod is None:
+                if made == BURST:
+                    break
+                made += 1
                 self._world.create(R.POD, self.pod(job, replicas, kind, index))
             elif pod_facts.phase(pod) == "Failed" and not is_deleting(pod):
                 self._on_failed(spec, pod, kind, status)
         for index, pod in by_index.items():
             if index is None or index >= spec["replicas"]:
                 self._world.delete(R.POD, pod)
-        for index in range(spec["replicas"]):
+        for index in range(min(spec["replicas"], len(by_index) + made)):
             self._world.ensure(R.SERVICE, self._service(job, kind, spec, index))
         alive = [p for i, p in by_index.items() if i is not None and i < spec["replicas"]]
         status.count(kind, alive, self._selector(job, kind))

@@ -12,6 +12,8 @@ from kai_ray.cluster.port import AlreadyExists, Conflict, NotFound, Object, Reso
 from kai_ray.cluster.runtime import Runtime
 
 CONTROLLER_UID = "controller-uid"
+#: Most objects that one look creates; the changes they make bring the next look.
+BURST = 500
 #: The letters that Kubernetes uses for generated names.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
