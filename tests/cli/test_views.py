@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kai_ray.cli.views import jobs, nodes, pods, queues
+from kai_ray.cli.views import gangs, jobs, nodes, owners, pods, queues
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 
@@ -147,7 +147,7 @@ def test_the_gangs_of_one_workload_are_one_row() -> None:
 )
 def test_the_top_owner_is_read_from_kais_own_annotation(note: str) -> None:
     obj = {"metadata": {"name": "g", "annotations": {"kai.scheduler/top-owner-metadata": note}}}
-    assert jobs.owner_of(obj) == ("ray.io/v1", "RayService", "serve")
+    assert owners.owner_of(obj) == ("ray.io/v1", "RayService", "serve")
 
 
 def test_the_minimum_of_a_tree_is_the_cheapest_way_to_satisfy_it() -> None:
@@ -160,9 +160,9 @@ def test_the_minimum_of_a_tree_is_the_cheapest_way_to_satisfy_it() -> None:
             {"name": "b", "minMember": 5},
         ],
     }
-    assert jobs.minimum(spec) == 5
-    assert jobs.minimum({**spec, "minSubGroup": None}) == 12
-    assert jobs.minimum({}) == 1
+    assert gangs.minimum(spec) == 5
+    assert gangs.minimum({**spec, "minSubGroup": None}) == 12
+    assert gangs.minimum({}) == 1
 
 
 def test_a_pods_gpus_count_init_containers_sidecars_and_fractions() -> None:

@@ -6,7 +6,6 @@ sums them up. A workload that is suspended has no gang and is listed all the sam
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,8 @@ from kai_ray.cli import output
 from kai_ray.cli.output import Column
 from kai_ray.cli.suspension import SUSPEND, is_suspended
 from kai_ray.cli.views import pods as P
+from kai_ray.cli.views.gangs import Gang, gang
+from kai_ray.cli.views.owners import Name, controlled, outcome, owner_of, wrapper
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError, NotFound, Object, Port, Resource, Write
 from kai_ray.cluster.selectors import matches, parse_labels
@@ -24,49 +25,6 @@ from kai_ray.cluster.selectors import matches, parse_labels
 #: A job that does not name a priority class has this one (KAI's class "train").
 DEFAULT_PRIORITY = 50
 ENDED = ("Succeeded", "Failed")
-#: Kinds whose children are jobs of their own.
-SERIES = ("CronJob", "RayCronJob")
-#: Owners above owners, at most.
-DEEPEST = 8
-
-#: (apiVersion, kind, namespace, name)
-Name = tuple[str, str, str, str]
-
-
-@dataclass(frozen=True)
-class Gang:
-    """One PodGroup and where its pods stand."""
-
-    name: str
-    queue: str
-    minimum: int
-    pods: int
-    running: int
-    bound: int
-    succeeded: int
-    failed: int
-    gpus: float
-    priority_class: str
-    reason: str
-    message: str
-    created: str
-    nodes: tuple[str, ...]
-    subgroups: tuple[tuple[str, int, int, int], ...]  # name, minimum, pods, running
-
-    @property
-    def wanted(self) -> int:
-        return max(self.minimum, self.pods)
-
-    @property
-    def status(self) -> str:
-        alive = self.pods - self.succeeded - self.failed
-        if self.pods and not alive:
-            return "Failed" if self.failed else "Succeeded"
-        if self.running and self.running + self.succeeded >= self.minimum:
-            return "Running"
-        if self.running or self.bound:
-            return "Starting"
-        return "Waiting"
 
 
 @dataclass(frozen=True)
@@ -236,36 +194,17 @@ def build(world: World) -> list[Job]:
             key = (resource.api_version, resource.kind, meta.get("namespace", ""), meta["name"])
             known[key] = (resource, obj)
     for key in list(owned):
-        above = _wrapper(key, known)
+        above = wrapper(key, known)
         if above != key:
             owned[above] += owned.pop(key)
     for key, (resource, obj) in known.items():
-        if key not in owned and is_suspended(resource, obj) and not _controlled(obj):
+        if key not in owned and is_suspended(resource, obj) and not controlled(obj):
             owned[key] = []
     jobs = [
         _job(key, groups, members, known.get(key), world.priorities)
         for key, groups in owned.items()
     ]
     return _with_positions(sorted(jobs, key=lambda j: (j.namespace, j.name, j.kind)))
-
-
-def _wrapper(key: Name, known: dict[Name, tuple[Resource, Object]]) -> Name:
-    """The workload that the user wrote: a TrainJob for its JobSet. Runs of a CronJob stay apart."""
-    for _ in range(DEEPEST):
-        if key not in known:
-            return key
-        above = next(
-            (
-                (r["apiVersion"], r["kind"], key[2], r["name"])
-                for r in known[key][1]["metadata"].get("ownerReferences") or []
-                if r.get("controller") and r["kind"] not in SERIES
-            ),
-            None,
-        )
-        if above is None or above not in known:
-            return key
-        key = above
-    return key
 
 
 def _job(
@@ -321,123 +260,6 @@ def _status(gangs: tuple[Gang, ...], ended: str, suspended: bool) -> str:
         if live == {status}:
             return status
     return "Starting" if live else "Waiting"
-
-
-def gang(group: Object, pods: list[Object]) -> Gang:
-    """A PodGroup with its pods counted."""
-    spec = group.get("spec") or {}
-    by_subgroup: dict[str, list[Object]] = defaultdict(list)
-    for pod in pods:
-        name = (pod["metadata"].get("labels") or {}).get(L.SUBGROUP) or ""
-        by_subgroup[name].append(pod)
-    subgroups = tuple(
-        (
-            s["name"],
-            int(s.get("minMember") or s.get("minSubGroup") or 0),
-            len(by_subgroup[s["name"]]),
-            sum(P.running(p) for p in by_subgroup[s["name"]]),
-        )
-        for s in spec.get("subGroups") or []
-    )
-    reason, message = waiting_for(group)
-    alive = [p for p in pods if not P.finished(p)]
-    running = sum(P.running(p) for p in pods)
-    return Gang(
-        name=group["metadata"]["name"],
-        queue=spec.get("queue") or "",
-        minimum=minimum(spec),
-        pods=len(pods),
-        running=running,
-        bound=sum(1 for p in alive if P.node(p)),
-        succeeded=sum(P.phase(p) == "Succeeded" for p in pods),
-        failed=sum(P.phase(p) == "Failed" for p in pods),
-        gpus=sum(P.gpus(p) for p in alive or pods),
-        priority_class=spec.get("priorityClassName") or "",
-        reason=reason,
-        message=message,
-        created=group["metadata"].get("creationTimestamp") or "",
-        nodes=tuple(sorted({n for p in pods if (n := P.node(p))})),
-        subgroups=subgroups,
-    )
-
-
-def minimum(spec: Object) -> int:
-    """Pods that must run together: the least that satisfies the tree, or `minMember`."""
-    children: dict[str, list[Object]] = defaultdict(list)
-    for sub in spec.get("subGroups") or []:
-        children[sub.get("parent") or ""].append(sub)
-    if not children:
-        return int(spec.get("minMember") or 1)
-
-    def least(name: str, wanted: int | None) -> int:
-        below = sorted(
-            least(s["name"], s.get("minSubGroup"))
-            if s["name"] in children
-            else int(s.get("minMember", 1))
-            for s in children[name]
-        )
-        return sum(below[:wanted])
-
-    return least("", spec.get("minSubGroup"))
-
-
-def waiting_for(group: Object) -> tuple[str, str]:
-    """(reason, message) of a gang that is not placed; empty once it is."""
-    for condition in (group.get("status") or {}).get("conditions") or []:
-        if condition.get("type") == "Scheduled" and condition.get("status") == "False":
-            return condition.get("reason") or "", condition.get("message") or ""
-    return "", ""
-
-
-def owner_of(group: Object) -> tuple[str, str, str]:
-    """(apiVersion, kind, name) of the workload that a PodGroup was made for."""
-    meta = group["metadata"]
-    note = (meta.get("annotations") or {}).get(L.TOP_OWNER_METADATA)
-    if note:
-        top = _parse(note)
-        if top.get("kind") and top.get("name"):
-            group_name, version = top.get("group") or "", top.get("version") or "v1"
-            api_version = f"{group_name}/{version}" if group_name else version
-            return str(top.get("apiVersion") or api_version), str(top["kind"]), str(top["name"])
-    for reference in meta.get("ownerReferences") or []:
-        return reference["apiVersion"], reference["kind"], reference["name"]
-    return R.POD_GROUP.api_version, R.POD_GROUP.kind, meta["name"]
-
-
-def _parse(note: str) -> dict[str, str]:
-    """The annotation is JSON or (KAI's own) YAML of flat fields, quoted where they must be."""
-    try:
-        top = json.loads(note)
-    except ValueError:
-        pairs = (line.split(": ", 1) for line in note.splitlines() if ": " in line)
-        top = {key: value.strip().strip("\"'") for key, value in pairs}
-    return {k: v for k, v in top.items() if isinstance(v, str)} if isinstance(top, dict) else {}
-
-
-def _controlled(obj: Object) -> bool:
-    return any(r.get("controller") for r in obj["metadata"].get("ownerReferences") or [])
-
-
-#: Values of a workload's status that mean its end.
-_SUCCESS = {"SUCCEEDED", "Complete", "Completed", "Succeeded", "SuccessCriteriaMet"}
-_FAILURE = {"FAILED", "STOPPED", "Failed", "ValidationFailed"}
-
-
-def outcome(owner: Object) -> str:
-    """ "Succeeded" or "Failed" once a workload's own status says so, else ""."""
-    status = owner.get("status") or {}
-    for word in (status.get("jobStatus"), status.get("jobDeploymentStatus"), status.get("phase")):
-        if word in _SUCCESS:
-            return "Succeeded"
-        if word in _FAILURE:
-            return "Failed"
-    for condition in status.get("conditions") or []:
-        if condition.get("status") == "True":
-            if condition.get("type") in _SUCCESS:
-                return "Succeeded"
-            if condition.get("type") in _FAILURE:
-                return "Failed"
-    return ""
 
 
 def _with_positions(jobs: Iterable[Job]) -> list[Job]:

@@ -1,0 +1,112 @@
+"""Gangs as users see them: a PodGroup with its pods counted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from kai_ray.api import labels as L
+from kai_ray.cli.views import pods as P
+from kai_ray.cluster.port import Object
+
+
+@dataclass(frozen=True)
+class Gang:
+    """One PodGroup and where its pods stand."""
+
+    name: str
+    queue: str
+    minimum: int
+    pods: int
+    running: int
+    bound: int
+    succeeded: int
+    failed: int
+    gpus: float
+    priority_class: str
+    reason: str
+    message: str
+    created: str
+    nodes: tuple[str, ...]
+    subgroups: tuple[tuple[str, int, int, int], ...]  # name, minimum, pods, running
+
+    @property
+    def wanted(self) -> int:
+        return max(self.minimum, self.pods)
+
+    @property
+    def status(self) -> str:
+        alive = self.pods - self.succeeded - self.failed
+        if self.pods and not alive:
+            return "Failed" if self.failed else "Succeeded"
+        if self.running and self.running + self.succeeded >= self.minimum:
+            return "Running"
+        if self.running or self.bound:
+            return "Starting"
+        return "Waiting"
+
+
+def gang(group: Object, pods: list[Object]) -> Gang:
+    """A PodGroup with its pods counted."""
+    spec = group.get("spec") or {}
+    by_subgroup: dict[str, list[Object]] = defaultdict(list)
+    for pod in pods:
+        name = (pod["metadata"].get("labels") or {}).get(L.SUBGROUP) or ""
+        by_subgroup[name].append(pod)
+    subgroups = tuple(
+        (
+            s["name"],
+            int(s.get("minMember") or s.get("minSubGroup") or 0),
+            len(by_subgroup[s["name"]]),
+            sum(P.running(p) for p in by_subgroup[s["name"]]),
+        )
+        for s in spec.get("subGroups") or []
+    )
+    reason, message = waiting_for(group)
+    alive = [p for p in pods if not P.finished(p)]
+    running = sum(P.running(p) for p in pods)
+    return Gang(
+        name=group["metadata"]["name"],
+        queue=spec.get("queue") or "",
+        minimum=minimum(spec),
+        pods=len(pods),
+        running=running,
+        bound=sum(1 for p in alive if P.node(p)),
+        succeeded=sum(P.phase(p) == "Succeeded" for p in pods),
+        failed=sum(P.phase(p) == "Failed" for p in pods),
+        gpus=sum(P.gpus(p) for p in alive or pods),
+        priority_class=spec.get("priorityClassName") or "",
+        reason=reason,
+        message=message,
+        created=group["metadata"].get("creationTimestamp") or "",
+        nodes=tuple(sorted({n for p in pods if (n := P.node(p))})),
+        subgroups=subgroups,
+    )
+
+
+def minimum(spec: Object) -> int:
+    """Pods that must run together: the least that satisfies the tree, or `minMember`."""
+    children: dict[str, list[Object]] = defaultdict(list)
+    for sub in spec.get("subGroups") or []:
+        children[sub.get("parent") or ""].append(sub)
+    if not children:
+        return int(spec.get("minMember") or 1)
+
+    def least(name: str, wanted: int | None) -> int:
+        below = sorted(
+            least(s["name"], s.get("minSubGroup"))
+            if s["name"] in children
+            else int(s.get("minMember", 1))
+            for s in children[name]
+        )
+        return sum(below[:wanted])
+
+    return least("", spec.get("minSubGroup"))
+
+
+def waiting_for(group: Object) -> tuple[str, str]:
+    """(reason, message) of a gang that is not placed; empty once it is."""
+    for condition in (group.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Scheduled" and condition.get("status") == "False":
+            return condition.get("reason") or "", condition.get("message") or ""
+    return "", ""
