@@ -8,7 +8,7 @@ from typing import Any
 
 from kai_ray.api import labels as keys
 
-from . import fields
+from . import fields, topologies
 from .groups import (
     Group,
     Member,
@@ -101,7 +101,7 @@ def whole_topology(w: Workload, members: tuple[Member, ...], notes: list[str]) -
     the group.
     """
     for owner in (w.subject, w.top):
-        stated = fields.stated_topology(owner)
+        stated = topologies.stated_topology(owner)
         if stated:
             return stated
     candidates: list[Object] = [w.subject, w.top]
@@ -109,7 +109,7 @@ def whole_topology(w: Workload, members: tuple[Member, ...], notes: list[str]) -
     if len(required) == 1 and required[0].subgroup is None:
         candidates.append(required[0].template)
     for obj in candidates:
-        found = fields.kueue_topology(w, obj, notes)
+        found = topologies.kueue_topology(w, obj, notes)
         if found:
             return found
     return Topology()

@@ -158,6 +158,15 @@ class ClusterReader:
             found = self._list(resource, namespace)
         return [o for o in found if _matches(o, labels)] if labels else found
 
+    def owned(self, api_version: str, kind: str, uid: str) -> Sequence[Object]:
+        resource = self.resource(api_version, kind)
+        if resource is None or not uid:
+            return ()
+        cache = self._caches.get((resource.group, resource.kind))
+        if cache is not None:
+            return cache.by_index(BY_OWNER, uid)
+        return [o for o in self._list(resource, "") if uid in owner_uids(o)]
+
     def _list(self, resource: Resource, namespace: str) -> list[Object]:
         if self._port is None:
             return []

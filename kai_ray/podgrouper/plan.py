@@ -96,6 +96,9 @@ class PlanReader:
             if (group, found) == wanted and namespace in ("", space)
         ]
 
+    def owned(self, api_version: str, kind: str, uid: str) -> Sequence[Object]:
+        return ()
+
 
 def _known(api_version: str, kind: str, name: str, rest: Object) -> Object:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **rest}

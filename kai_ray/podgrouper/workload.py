@@ -29,6 +29,10 @@ class Reader(Protocol):
         labels: Mapping[str, str] | None = None,
     ) -> Sequence[Object]: ...
 
+    def owned(self, api_version: str, kind: str, uid: str) -> Sequence[Object]:
+        """The objects of a kind that carry an owner reference to `uid`."""
+        ...
+
 
 class NoReader:
     """Knows nothing."""
@@ -43,6 +47,9 @@ class NoReader:
         namespace: str = "",
         labels: Mapping[str, str] | None = None,
     ) -> Sequence[Object]:
+        return ()
+
+    def owned(self, api_version: str, kind: str, uid: str) -> Sequence[Object]:
         return ()
 
 

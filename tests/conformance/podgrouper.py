@@ -88,6 +88,9 @@ class VectorReader:
     ) -> Sequence[Any]:
         return [item for answer in self._lists for item in answer.get("items") or ()]
 
+    def owned(self, api_version: str, kind: str, uid: str) -> Sequence[Any]:
+        return self.list(api_version, kind)
+
 
 def check(case: Mapping[str, Any]) -> tuple[str, str]:
     """("passed" | "failed" | "skipped" | "differs by rule N", detail)."""

@@ -11,6 +11,7 @@ from typing import Any
 
 Wanted = dict[str, Any]
 SUBMITTER = "submitter"
+TOPOLOGY = "kai.scheduler/topology"
 
 
 def rewrite(case: Mapping[str, Any]) -> tuple[str, Wanted]:
@@ -40,7 +41,9 @@ def _ray(given: Mapping[str, Any], wanted: Wanted) -> list[int]:
             return []
         cluster = clusters[0]
     tree, total, deep = _ray_tree(cluster.get("spec") or {})
-    if tree is None or _needs_topology(cluster.get("spec") or {}):
+    inherited = _note(top, TOPOLOGY)
+    nameless = _needs_topology(cluster.get("spec") or {})
+    if tree is None or (nameless and not inherited):
         return []
     mode = spec.get("submissionMode") or "K8sJobMode"
     late = given["grouper"] == "ray.RayJobGrouper" and mode == "K8sJobMode"
@@ -49,11 +52,11 @@ def _ray(given: Mapping[str, Any], wanted: Wanted) -> list[int]:
     rules: list[int] = []
     meta = wanted["metadata"]
     if meta is None:
-        if "minReplicas" not in str(wanted["error"]) and "replicas" not in str(wanted["error"]):
+        if not nameless and "replicas" not in str(wanted["error"]).lower():
             return []
         meta = wanted["metadata"] = _bare_metadata(given)
         wanted["error"] = None
-        rules.append(2)
+        rules.append(5 if nameless else 2)
     own = cluster["metadata"]
     name = f"pg-{own.get('name', '')}-{own.get('uid', '')}"
     if meta["name"] != name:
@@ -64,6 +67,8 @@ def _ray(given: Mapping[str, Any], wanted: Wanted) -> list[int]:
         rules.append(3 if deep else 2)
     flat = not meta["sub_groups"] and not rules.count(2) and _legacy_flat(given)
     merged = [] if flat else _merge(tree, meta["sub_groups"], given["pod"])
+    if rules[:1] in ([2], [5]):
+        _constrain(merged, cluster.get("spec") or {}, inherited)
     if _shape(merged) != _shape(meta["sub_groups"]):
         meta["sub_groups"] = merged
         rules.append(3 if deep else 2)
@@ -122,6 +127,29 @@ def _needs_topology(spec: Mapping[str, Any]) -> bool:
         if levels and not notes.get("kai.scheduler/topology"):
             return True
     return False
+
+
+def _constrain(subs: list[dict[str, Any]], spec: Mapping[str, Any], inherited: str) -> None:
+    """Each group's constraint from its template; a level without a topology has the workload's."""
+    templates = {"headgroup": (spec.get("headGroupSpec") or {}).get("template")}
+    for i, group in enumerate(spec.get("workerGroupSpecs") or ()):
+        name = (group.get("groupName") or f"worker-group-{i}").lower()
+        templates[name] = group.get("template")
+    parents = {s["parent"] for s in subs}
+    for sub in subs:
+        template = templates.get(sub["parent"] or sub["name"]) or {}
+        required = _note(template, f"{TOPOLOGY}-required-placement")
+        preferred = _note(template, f"{TOPOLOGY}-preferred-placement")
+        if sub["name"] not in parents and (required or preferred):
+            sub["topology_constraint"] = {
+                "topology": _note(template, TOPOLOGY) or inherited,
+                "required_level": required,
+                "preferred_level": preferred,
+            }
+
+
+def _note(obj: Mapping[str, Any], key: str) -> str:
+    return ((obj.get("metadata") or {}).get("annotations") or {}).get(key) or ""
 
 
 def _leaf(name: str, floor: int, parent: str | None) -> dict[str, Any]:
@@ -192,7 +220,11 @@ def _bare_metadata(given: Mapping[str, Any]) -> Wanted:
         "labels": labels,
         "annotations": notes,
         "sub_groups": [],
-        "topology_constraint": None,
+        "topology_constraint": {
+            "topology": _note(top, TOPOLOGY),
+            "required_level": _note(top, f"{TOPOLOGY}-required-placement"),
+            "preferred_level": _note(top, f"{TOPOLOGY}-preferred-placement"),
+        },
     }
 
 

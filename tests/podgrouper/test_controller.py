@@ -56,7 +56,7 @@ def test_pods_are_stamped_at_admission_and_never_written_again(world: World) -> 
 
 
 def test_a_thousand_workers_cost_one_look_at_their_owner(world: World) -> None:
-    spec = {"workerGroupSpecs": [worker_group(replicas=1000, maxReplicas=1000)]}
+    spec: Object = {"workerGroupSpecs": [worker_group(replicas=1000, maxReplicas=1000)]}
     cluster = world.add(kinds.RAY_CLUSTER, ray_cluster(**spec))
     world.port.calls.clear()
     pods = [
@@ -178,7 +178,7 @@ def test_workers_of_a_suspended_group_keep_their_place_until_they_are_gone(world
 
 
 def test_pods_of_one_replica_share_a_leaf_by_label_or_by_seat(world: World) -> None:
-    spec = {"workerGroupSpecs": [worker_group(replicas=2, numOfHosts=2)]}
+    spec: Object = {"workerGroupSpecs": [worker_group(replicas=2, numOfHosts=2)]}
     cluster = world.add(kinds.RAY_CLUSTER, ray_cluster(**spec))
     key = "ray.io/worker-group-replica-index"
     labelled = world.pod(cluster, "a", ray_labels("rc", "w", **{key: "1"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -100,8 +101,17 @@ class Jobs:
             return None
         return {"spec": {"completions": 5}, "status": {"succeeded": done}}
 
-    def list(self, *_: Any) -> list[Object]:
-        return []
+    def list(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+    ) -> Sequence[Object]:
+        return ()
+
+    def owned(self, api_version: str, kind: str, uid: str) -> Sequence[Object]:
+        return ()
 
 
 def test_minima_follow_the_work_that_is_left() -> None:

@@ -149,6 +149,11 @@ def test_each_group_may_ask_for_its_own_topology() -> None:
     assert asked is not None
     assert (asked.name, asked.required, asked.preferred) == ("racks", "rack", "")
     del notes["kai.scheduler/topology"]
+    whole = cluster(worker_group(replicas=1, template=template))
+    whole["metadata"]["annotations"] = {"kai.scheduler/topology": "zones"}
+    inherited = gang(whole).sub_groups[1].topology
+    assert inherited is not None
+    assert inherited.name == "zones"
     assert "workerGroupSpecs[0].template.metadata.annotations" in refusal(
         cluster(worker_group(replicas=1, template=template))
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kai_ray.api import labels as keys
-from kai_ray.podgrouper import fields
+from kai_ray.podgrouper import topologies
 from kai_ray.podgrouper.build import (
     LARGEST_NAME,
     build_group,
@@ -33,6 +33,7 @@ from kai_ray.podgrouper.values import (
     number_in,
     sequence,
     text,
+    uid_of,
 )
 from kai_ray.podgrouper.workload import Place, Rule, Workload
 
@@ -227,9 +228,9 @@ def _tree(
     for job in jobs:
         if not job.replicas:
             continue
-        constraint = fields.template_topology(w, job.template, notes, f"{job.field}.template")
+        constraint = topologies.template_topology(w, job.template, notes, f"{job.field}.template")
         if constraint is None:
-            constraint = fields.kueue_topology(w, job.pod, notes) or None
+            constraint = topologies.kueue_topology(w, job.pod, notes) or None
         started = job.name in now and job.name in progress
         needed = job.replicas if job.name in now else 0
         tree.append(SubGroup(job.name, min_sub_group=needed))
@@ -261,7 +262,7 @@ def _legacy(w: Workload, jobs: Sequence[ReplicatedJob]) -> list[Group] | None:
     kind = ("scheduling.run.ai/v2alpha2", "PodGroup")
     existing = [
         g
-        for g in w.reader.list(*kind, namespace_of(w.subject))
+        for g in w.reader.owned(*kind, uid_of(w.subject))
         if name_of(g) == base or name_of(g).startswith(f"{base}-")
     ]
     if not existing or any(dig(g, "spec.subGroups") for g in existing):

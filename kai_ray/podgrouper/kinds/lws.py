@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kai_ray.api import labels as keys
-from kai_ray.podgrouper import fields
+from kai_ray.podgrouper import topologies
 from kai_ray.podgrouper.build import LARGEST_NAME, build_group, group_name, soft_template
 from kai_ray.podgrouper.groups import LARGEST_TREE, Group, Member, SubGroup, Topology, too_many
 from kai_ray.podgrouper.values import (
@@ -53,9 +53,9 @@ def _group(w: Workload, index: str) -> Group:
         tree = _segments(w, size, segment)
         members = [replace(m, subgroup=None) for m in members]
     else:
-        tree = [SubGroup(LEADER, 1, topology=fields.kueue_topology(w, leader, notes) or None)]
+        tree = [SubGroup(LEADER, 1, topology=topologies.kueue_topology(w, leader, notes) or None)]
         if total > 1:
-            around = fields.kueue_topology(w, worker, notes) or None
+            around = topologies.kueue_topology(w, worker, notes) or None
             tree.append(SubGroup(WORKERS, total - 1, topology=around))
     return build_group(
         w,

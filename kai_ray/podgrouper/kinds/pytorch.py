@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kai_ray.api import labels as keys
 from kai_ray.api import operator_defaults as operators
-from kai_ray.podgrouper import fields
+from kai_ray.podgrouper import topologies
 from kai_ray.podgrouper.build import with_containers
 from kai_ray.podgrouper.groups import LARGEST_TREE, Group, Member, SubGroup, Topology, too_many
 from kai_ray.podgrouper.values import GroupError, Object, annotations_of, count, labels, number_in
@@ -55,7 +55,7 @@ def _as_made(role: str, template: Object, *, waits: bool) -> Object:
 
 
 def _kueue(w: Workload, replicas: Replicas, notes: list[str]) -> Topology | None:
-    return fields.kueue_topology(w, replicas.template, notes) or None
+    return topologies.kueue_topology(w, replicas.template, notes) or None
 
 
 def _workers(w: Workload, worker: Replicas, floor: int, notes: list[str]) -> list[SubGroup]:

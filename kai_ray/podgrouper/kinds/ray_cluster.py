@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kai_ray.api import labels as keys
 from kai_ray.api import operator_defaults as kuberay
-from kai_ray.podgrouper import fields
+from kai_ray.podgrouper import topologies
 from kai_ray.podgrouper.build import (
     build_group,
     group_name,
@@ -101,7 +101,9 @@ def cluster_tree(w: Workload, groups: Sequence[WorkerGroup], notes: list[str]) -
     taken = {HEAD, SUBMITTER, REDIS_CLEANUP} | {g.subgroup for g in groups}
     tree: list[SubGroup] = []
     for group in groups:
-        constraint = fields.template_topology(w, group.template, notes, f"{group.field}.template")
+        constraint = topologies.template_topology(
+            w, group.template, notes, f"{group.field}.template"
+        )
         if group.hosts == 1:
             tree.append(SubGroup(group.subgroup, group.floor, topology=constraint))
             continue
@@ -130,7 +132,7 @@ def cluster_group(
     groups = worker_groups(spec, at, strict=w.planning)
     head = _head_template(w, spec, at, sidecar)
     notes: list[str] = []
-    constraint = fields.template_topology(w, head, notes, f"{at}.headGroupSpec.template")
+    constraint = topologies.template_topology(w, head, notes, f"{at}.headGroupSpec.template")
     tree = [SubGroup(HEAD, 1, topology=constraint), *cluster_tree(w, groups, notes)]
     members = [Member(HEAD, head, 1, HEAD)]
     members += [

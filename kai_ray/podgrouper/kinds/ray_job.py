@@ -17,8 +17,6 @@ from kai_ray.podgrouper.values import (
     mapping,
     metadata,
     name_of,
-    namespace_of,
-    owner_references,
     text,
     uid_of,
 )
@@ -102,14 +100,9 @@ def _attempt(w: Workload) -> tuple[Object | None, str]:
 
 def _newest_cluster(w: Workload) -> str:
     """The last cluster made for the job: its status may be behind."""
-    uid = uid_of(w.subject)
     version = str(w.subject.get("apiVersion") or "")
-    owned = [
-        c
-        for c in (w.reader.list(version, "RayCluster", namespace_of(w.subject)) if uid else ())
-        if any(r.get("uid") == uid for r in owner_references(c))
-    ]
-    return max(owned, key=_age, default={}).get("metadata", {}).get("name", "")
+    owned = w.reader.owned(version, "RayCluster", uid_of(w.subject))
+    return name_of(max(owned, key=_age, default={}))
 
 
 def _age(obj: Object) -> tuple[str, str]:

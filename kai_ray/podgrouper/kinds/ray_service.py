@@ -8,7 +8,6 @@ from kai_ray.podgrouper.values import (
     Object,
     dig,
     name_of,
-    namespace_of,
     owner_references,
     text,
     uid_of,
@@ -40,11 +39,8 @@ def _clusters(w: Workload) -> list[Object]:
     """All clusters of the service: those it owns, and those that its status and its pods name."""
     found: dict[str, Object] = {}
     version = str(w.subject.get("apiVersion") or "ray.io/v1")
-    uid = uid_of(w.subject)
-    for cluster in w.reader.list(version, "RayCluster", namespace_of(w.subject)):
-        references = owner_references(cluster)
-        if uid and any(isinstance(r, dict) and r.get("uid") == uid for r in references):
-            found[name_of(cluster)] = cluster
+    for cluster in w.reader.owned(version, "RayCluster", uid_of(w.subject)):
+        found[name_of(cluster)] = cluster
     names = [name_of(o) for o in w.owners if o.get("kind") == "RayCluster"]
     if w.pod is not None:
         names += [
