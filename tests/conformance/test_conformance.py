@@ -76,7 +76,7 @@ def test_a_failing_case_is_shown_with_its_difference_and_makes_exit_1(
 ) -> None:
     write(tmp_path, "unit__good.jsonl", [fair_share_case(2)])
     write(tmp_path, "unit__bad.jsonl", [fair_share_case(2), fair_share_case(7)])
-    write(tmp_path, "unit__later.jsonl", [{"id": "x", "function": "can_reclaim"}])
+    write(tmp_path, "unit__later.jsonl", [{"id": "x", "function": "not_yet_known"}])
     report = tmp_path / "verdicts.json"
     assert main([str(tmp_path), "--json", str(report)]) == 1
     lines = capsys.readouterr().out.splitlines()
