@@ -111,11 +111,17 @@ class KubePort:
         return self._call("POST", path, _write_query(dry_run, field_manager), obj)
 
     def update(
-        self, resource: Resource, obj: Object, *, subresource: str = "", dry_run: bool = False
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "",
     ) -> Object:
         name = obj["metadata"]["name"]
         path = path_of(resource, _namespace(resource, obj), name, subresource)
-        return self._call("PUT", path, _write_query(dry_run, ""), obj)
+        return self._call("PUT", path, _write_query(dry_run, field_manager), obj)
 
     def patch(
         self,

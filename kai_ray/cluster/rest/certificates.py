@@ -25,22 +25,27 @@ class ServerFiles:
 
 
 def ensure(folder: Path, hosts: tuple[str, ...]) -> ServerFiles:
-    """The files in `folder`, made anew if they are missing or end soon."""
+    """The files in `folder`, made anew if they are missing, end soon or name other hosts."""
     files = ServerFiles(folder / "server.crt", folder / "server.key", b"")
     ca = folder / "ca.crt"
-    if not all(path.exists() for path in (files.certificate, files.key, ca)) or _ends_soon(
-        files.certificate
-    ):
+    there = all(path.exists() for path in (files.certificate, files.key, ca))
+    if not there or not _serves(files.certificate, hosts):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _make(files, ca, hosts)
     return ServerFiles(files.certificate, files.key, ca.read_bytes())
 
 
-def _ends_soon(certificate: Path) -> bool:
+def _serves(certificate: Path, hosts: tuple[str, ...]) -> bool:
     from cryptography import x509
 
-    end = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
-    return end < datetime.now(UTC) + timedelta(days=RENEW_DAYS)
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    known = {str(name.value) for name in names}
+    fresh = found.not_valid_after_utc > datetime.now(UTC) + timedelta(days=RENEW_DAYS)
+    return fresh and set(hosts) <= known
 
 
 def _make(files: ServerFiles, ca_file: Path, hosts: tuple[str, ...]) -> None:
