@@ -138,7 +138,7 @@ class Encoder:
         """Notes or clears what is wrong with an object."""
         slot = (kind, key)
         if problem is None:
-            if self.problems.pop(slot, None) is not None:
+            if self.problems and self.problems.pop(slot, None) is not None:
                 self._other_version += 1
         elif self.problems.get(slot) != problem:
             self.problems[slot] = problem
@@ -147,9 +147,8 @@ class Encoder:
     def _namespace(self, key: Key, new: Object | None) -> None:
         labels = None
         if new is not None:
-            labels, problem = guarded(
-                "Namespace", key, lambda: texts(new["metadata"].get("labels"), "metadata.labels")
-            )
+            raw = new["metadata"].get("labels")
+            labels, problem = guarded("Namespace", key, texts, raw, "metadata.labels")
             self.report("Namespace", key, problem)
             labels = labels or {}
         self.classes.index.put_namespace(key.name, labels)
@@ -185,7 +184,7 @@ class Encoder:
             self.nodes.remove(key.name)
             self.report("Node", key, None)
             return
-        row, problem = guarded("Node", key, lambda: node_rows.read(new))
+        row, problem = guarded("Node", key, node_rows.read, new)
         self.report("Node", key, problem)
         self.nodes.put(key.name, row if row is not None else node_rows.inert())
 
@@ -196,10 +195,10 @@ class Encoder:
             self.report("PodGroup", key, None)
             self._inert(key, False)
             return
-        row, problem = guarded("PodGroup", key, lambda: groups.read(new, self.config))
+        row, problem = guarded("PodGroup", key, groups.read, new, self.config)
         self.report("PodGroup", key, problem)
         if row is None:
-            row, _ = guarded("PodGroup", key, lambda: groups.frame(new))
+            row, _ = guarded("PodGroup", key, groups.frame, new)
             if row is None:
                 row = groups.GroupRow("", "", -1, 0.0, float("-inf"), groups.INERT_TREE)
         self._inert(key, problem is not None)
@@ -224,10 +223,12 @@ class Encoder:
         self.pods.depends_changed(kind, key)
 
 
-def guarded(kind: str, key: Key, read: Callable[[], Any]) -> tuple[Any, Problem | None]:
+def guarded(
+    kind: str, key: Key, read: Callable[..., Any], *args: Any
+) -> tuple[Any, Problem | None]:
     """The value, or None and what is wrong with the object: bad input never raises further."""
     try:
-        return read(), None
+        return read(*args), None
     except Malformed as error:
         return None, Problem(kind, key.namespace, key.name, error.field, error.mend)
     except MISREAD as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kai_ray.api import labels as names
@@ -43,42 +45,53 @@ def read(group: Object, config: EncodeConfig) -> GroupRow:
     """Raises Malformed."""
     meta = group["metadata"]
     spec = group.get("spec") or {}
-    return frame(group)._replace(created_s=created(meta), tree=_tree(spec, config))
+    return _row(meta, spec, created(meta), _tree(spec, config))
 
 
 def frame(group: Object) -> GroupRow:
     """What can be said of any PodGroup, however malformed: its queue and rank."""
-    meta = group["metadata"]
-    spec = group.get("spec") or {}
+    return _row(group["metadata"], group.get("spec") or {}, 0.0, INERT_TREE)
+
+
+def _row(
+    meta: dict[str, Any], spec: dict[str, Any], created_s: float, tree: tuple[TreeRow, ...]
+) -> GroupRow:
     annotations = meta.get("annotations")
     start = annotations.get(names.LAST_START) if annotations else None
     explicit = spec.get("preemptibility")
-    try:
-        last_start_s = seconds(start) if start else -math.inf
-    except Malformed:
-        last_start_s = -math.inf
+    last_start_s = -math.inf
+    if start:
+        with contextlib.suppress(Malformed):
+            last_start_s = seconds(start)
     return GroupRow(
-        queue=spoken_name(spec.get("queue")),
-        priority_class=spoken_name(spec.get("priorityClassName")),
-        preemptible=-1 if explicit is None else int(explicit != "non-preemptible"),
-        created_s=0.0,
-        last_start_s=last_start_s,
-        tree=INERT_TREE,
+        spoken_name(spec.get("queue")),
+        spoken_name(spec.get("priorityClassName")),
+        -1 if explicit is None else int(explicit != "non-preemptible"),
+        created_s,
+        last_start_s,
+        tree,
     )
 
 
 def _tree(spec: dict[str, Any], config: EncodeConfig) -> tuple[TreeRow, ...]:
     subgroups = spec.get("subGroups")
     if not subgroups:
-        minimum = _count(spec.get("minMember"), 1, "spec.minMember")
-        sets = _count(spec.get("minSubGroup"), 1, "spec.minSubGroup")
-        return (TreeRow("", -1, False, sets), TreeRow(DEFAULT_LEAF, 0, True, minimum))
+        return _flat(
+            _count(spec.get("minMember"), 1, "spec.minMember"),
+            _count(spec.get("minSubGroup"), 1, "spec.minSubGroup"),
+        )
     if len(subgroups) > config.max_subgroups:
         raise Malformed(
             "spec.subGroups",
             f"{len(subgroups)} entries: at most {config.max_subgroups} are allowed",
         )
     return _nested(spec, subgroups)
+
+
+@lru_cache(maxsize=4096)
+def _flat(minimum: int, sets: int) -> tuple[TreeRow, ...]:
+    """Shared by all gangs of a size: thousands of small objects less to keep and to collect."""
+    return (TreeRow("", -1, False, sets), TreeRow(DEFAULT_LEAF, 0, True, minimum))
 
 
 def _nested(spec: dict[str, Any], subgroups: list[dict[str, Any]]) -> tuple[TreeRow, ...]:
