@@ -42,6 +42,7 @@ CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
 ATTEMPTS = 4
 LONGEST_WAIT_S = 10.0
+STREAMS = 256
 TOKEN_FILE_FRESH_S = 60.0
 USER_AGENT = "kai-ray"
 
@@ -97,11 +98,9 @@ class Transport:
             if connection.tls_server_name:
                 options["server_hostname"] = connection.tls_server_name
                 options["assert_hostname"] = connection.tls_server_name
-        self._pool: urllib3.PoolManager = (
-            urllib3.ProxyManager(connection.proxy_url, **options)
-            if connection.proxy_url
-            else urllib3.PoolManager(**options)
-        )
+        self._pool = _pool(connection, options)
+        # Streams stay open for minutes, one a watch: they must not crowd the short requests out.
+        self._streams = _pool(connection, options | {"maxsize": STREAMS})
 
     def send(
         self,
@@ -138,7 +137,7 @@ class Transport:
     ) -> urllib3.BaseHTTPResponse:
         """An open answer whose body is read as it comes. Raises ApiError if refused."""
         try:
-            response = self._pool.request(
+            response = self._streams.request(
                 "GET",
                 self._connection.server + path,
                 fields=dict(query),
@@ -157,6 +156,7 @@ class Transport:
 
     def close(self) -> None:
         self._pool.clear()
+        self._streams.clear()
 
     def _request(
         self,
@@ -203,6 +203,12 @@ class Transport:
 
     def _unreachable(self, error: Exception) -> Unavailable:
         return Unavailable(f"no answer from {self._connection.server}: {_words(error)}")
+
+
+def _pool(connection: Connection, options: dict[str, Any]) -> urllib3.PoolManager:
+    if connection.proxy_url:
+        return urllib3.ProxyManager(connection.proxy_url, **options)
+    return urllib3.PoolManager(**options)
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
