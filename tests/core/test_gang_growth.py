@@ -15,9 +15,8 @@ from tests.core.world import Job, Node, Pod, World
 @st.composite
 def trees(draw: st.DrawFn) -> GangTree:
     """Sets and leaves up to three levels; rows in no particular name order."""
-    parent = [-1]
-    for row in range(1, draw(st.integers(2, 12))):
-        parent.append(draw(st.integers(0, row - 1)))
+    size = draw(st.integers(2, 12))
+    parent = [-1, *(draw(st.integers(0, row - 1)) for row in range(1, size))]
     children = [[r for r in range(len(parent)) if parent[r] == p] for p in range(len(parent))]
     children = [draw(st.permutations(kids)) for kids in children]
     place = [0] * len(parent)
