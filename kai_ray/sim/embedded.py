@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kai_ray.admission import default_admission
 from kai_ray.api import labels as L
@@ -25,6 +25,10 @@ from . import operators
 from .cluster_file import ClusterConfig
 from .kubelet import Kubelet
 from .node_health import NodeHealth
+from .taint_eviction import TaintEviction
+
+if TYPE_CHECKING:
+    from kai_ray.cluster.rest import RestServer
 
 STATE_FILE = "state.sqlite"
 
@@ -59,7 +63,7 @@ class EmbeddedCluster:
         self.store = MemoryStore(self.clock, plugins, path, seed=seed)
         self.runtime = Runtime(self.store, self.clock)
         self._thread: threading.Thread | None = None
-        self._server: Any = None
+        self._server: RestServer | None = None
         install_defaults(self.store)
         self._install()
         self.kubelet = Kubelet(config)
@@ -68,6 +72,7 @@ class EmbeddedCluster:
         self.controllers: list[Controller] = [
             NodeHealth(config),
             self.kubelet,
+            TaintEviction(config),
             *self.operators,
             *(ours or [self.control.events]),
             *extra,
@@ -108,6 +113,15 @@ class EmbeddedCluster:
                 target=self.runtime.run_forever, name="kai", daemon=True
             )
             self._thread.start()
+
+    def serve(self, port: int = 0, folder: str | Path | None = None) -> RestServer:
+        """The API over HTTP on loopback, until `stop`. `folder` keeps token and certificate."""
+        from kai_ray.cluster.rest import RestServer
+
+        if self._server is None:
+            self._server = RestServer(self.store, port=port, folder=folder)
+            self._server.start()
+        return self._server
 
     def run_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
         """Runs (or, once started, waits) until `done()`; False after `timeout_s` of its clock."""

@@ -15,16 +15,13 @@ from kai_ray.cluster.runtime import Runtime
 from . import pod_facts, pod_status
 from .cluster_file import ClusterConfig, NodePool
 from .node_books import NodeBooks
-from .node_health import address_of, down_since, is_down
+from .node_health import address_of, is_down
 from .work import Work
 
 log = logging.getLogger(__name__)
 
-#: The API server gives every pod five minutes on an unreachable node.
-DEFAULT_TOLERATION_S = 300.0
 BY_NODE = "kubelet-node"
 BY_FACT = "kubelet-fact"
-_NEVER = float("inf")
 
 
 class Kubelet:
@@ -113,7 +110,7 @@ class Kubelet:
         if pool is None:
             return None
         if is_down(node):
-            return self._on_down_node(pod, node)
+            return self._on_down_node(pod)
         if pod["metadata"].get("deletionTimestamp"):
             return self._terminate(pod)
         if pod_facts.is_finished(pod):
@@ -135,22 +132,29 @@ class Kubelet:
         wanted = pod_facts.requests(pod)
         short = books.shortage(wanted)
         if short:
-            self.refused.append(
-                f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {short}"
-            )
             message = (
                 f"Node didn't have enough resource: {short}, requested: {wanted[short]}, "
                 f"free: {books.free.get(short, 0)}, capacity: {books.capacity.get(short, 0)}"
             )
-            self._write(pod, pod_status.rejected(f"OutOf{short}", message, self._stamp()))
+            self._refuse(pod, f"OutOf{short}", message)
+            return False
+        port = books.taken_port(pod_facts.host_ports(pod))
+        if port is not None:
+            message = f"Pod was rejected: port {port[1]}/{port[0]} of the node is taken"
+            self._refuse(pod, "NodePorts", message)
             return False
         if not _selected(pod, node):
             message = "Pod was rejected: the node does not match the pod's node selector"
-            self._write(pod, pod_status.rejected("NodeAffinity", message, self._stamp()))
+            self._refuse(pod, "NodeAffinity", message)
             return False
-        books.admit(uid, wanted)
+        books.admit(uid, wanted, pod_facts.host_ports(pod))
         self._node_of[uid] = name
         return True
+
+    def _refuse(self, pod: Object, reason: str, message: str) -> None:
+        meta = pod["metadata"]
+        self.refused.append(f"{meta['namespace']}/{meta['name']}: {reason}")
+        self._write(pod, pod_status.rejected(reason, message, self._stamp()))
 
     def _readmit(self, books: NodeBooks, node: str) -> None:
         """Books what already ran here before this process started."""
@@ -159,7 +163,8 @@ class Kubelet:
             if pod_facts.is_finished(pod) or not status.get("startTime"):
                 continue
             uid = pod["metadata"]["uid"]
-            books.admit(uid, pod_facts.requests(pod), held_devices(pod))
+            ports = pod_facts.host_ports(pod)
+            books.admit(uid, pod_facts.requests(pod), ports, held_devices(pod))
             self._node_of[uid] = node
 
     def _start(self, pod: Object, node: Object, pool: NodePool) -> float | None:
@@ -201,19 +206,26 @@ class Kubelet:
         restart = self._restart_at(pod)
         if restart is not None:
             return restart - now if restart > now else self._restart(pod, pool)
+        limit = pod["spec"].get("activeDeadlineSeconds")
+        left = None
+        if limit is not None:
+            left = epoch(pod["status"]["startTime"]) + limit - now
+            if left <= 0:
+                self._write(pod, pod_status.finished(pod, 137, self._stamp(), "DeadlineExceeded"))
+                return None
         names = [c["name"] for c in pod["spec"]["containers"]]
         beside = pod_facts.SUBMITTER in names and len(names) > 1
         if beside and "terminated" in pod_facts.container_state(pod, pod_facts.SUBMITTER):
             return None
         life = self._work.life_s(pod, pool, ends=beside or pod_facts.ends_by_itself(pod))
         if life is None:
-            return None
+            return left
         uid = pod["metadata"]["uid"]
         began = self._began.get(uid)
         if began is None:
             began = self._began[uid] = _started(pod, now)
         if began + life > now:
-            return began + life - now
+            return began + life - now if left is None else min(left, began + life - now)
         code = self._work.code(pod)
         if beside:
             self._write(
@@ -285,28 +297,12 @@ class Kubelet:
         """The node object is gone, and its pods with it."""
         self._kill(pod, "NodeLost")
 
-    def _on_down_node(self, pod: Object, node: Object) -> float | None:
-        if pod_facts.is_finished(pod) and not pod["metadata"].get("deletionTimestamp"):
-            return None
-        if pod_facts.is_ready(pod):
-            made = self._write(pod, pod_status.unreachable(pod, self._stamp()))
-            pod = made or pod
-        wait = down_since(node) + self._toleration_s(pod) - self._runtime.clock.now()
-        if wait > 0:
-            return wait if wait != _NEVER else None
-        self._kill(pod, "NodeLost")
-        return None
-
-    def _toleration_s(self, pod: Object) -> float:
-        if self._config.kubelet.evict_after_seconds is not None:
-            return self._config.kubelet.evict_after_seconds
-        for toleration in pod["spec"].get("tolerations") or ():
-            key = toleration.get("key") or ""
-            effect = toleration.get("effect") or "NoExecute"
-            if effect == "NoExecute" and key in ("", "node.kubernetes.io/unreachable"):
-                seconds = toleration.get("tolerationSeconds")
-                return _NEVER if seconds is None else float(seconds)
-        return DEFAULT_TOLERATION_S
+    def _on_down_node(self, pod: Object) -> None:
+        if pod["metadata"].get("deletionTimestamp"):
+            # Nobody there can end it in order, so it is taken for lost.
+            self._kill(pod, "NodeLost")
+        elif pod_facts.is_ready(pod):
+            self._write(pod, pod_status.unreachable(pod, self._stamp()))
 
     # ------------------------------------------------------------------ writes
 

@@ -17,6 +17,7 @@ class NodeBooks:
         self.free = pod_facts.allocatable(node)
         self.capacity = dict(self.free)
         self.pods: dict[str, dict[str, int]] = {}
+        self.ports: dict[str, frozenset[tuple[str, int]]] = {}
         self.devices: dict[str, list[int]] = {}
         self._idle_gpus = list(range(self.free.get(L.NVIDIA_GPU, 0)))
 
@@ -40,11 +41,23 @@ class NodeBooks:
                 return name
         return ""
 
-    def admit(self, uid: str, wanted: dict[str, int], devices: list[int] | None = None) -> None:
+    def taken_port(self, ports: frozenset[tuple[str, int]]) -> tuple[str, int] | None:
+        """A host port that another pod holds already."""
+        return next((p for held in self.ports.values() for p in sorted(held & ports)), None)
+
+    def admit(
+        self,
+        uid: str,
+        wanted: dict[str, int],
+        ports: frozenset[tuple[str, int]] = frozenset(),
+        devices: list[int] | None = None,
+    ) -> None:
         """Books a pod. `devices`: what it already held before a restart of this process."""
         if uid in self.pods:
             return
         self.pods[uid] = wanted
+        if ports:
+            self.ports[uid] = ports
         for name, value in wanted.items():
             self.free[name] = self.free.get(name, 0) - value
         count = wanted.get(L.NVIDIA_GPU, 0)
@@ -58,6 +71,7 @@ class NodeBooks:
             self.devices[uid] = [heapq.heappop(self._idle_gpus) for _ in range(held)]
 
     def release(self, uid: str) -> None:
+        self.ports.pop(uid, None)
         wanted = self.pods.pop(uid, None)
         if wanted is None:
             return

@@ -13,6 +13,7 @@ from kai_ray.api import quantity
 from kai_ray.cluster.port import Object
 
 FINISHED = ("Succeeded", "Failed")
+NEVER = float("inf")
 SUBMITTER = "ray-job-submitter"
 #: Owners whose pods serve until somebody deletes them.
 _SERVING_OWNERS = frozenset(
@@ -120,6 +121,30 @@ def requests(pod: Object) -> dict[str, int]:
     _add(total, {k: _amount(k, v) for k, v in (spec.get("overhead") or {}).items()})
     total["pods"] = 1
     return total
+
+
+def host_ports(pod: Object) -> frozenset[tuple[str, int]]:
+    """(protocol, port) of every port of the node that the pod takes."""
+    spec = pod["spec"]
+    return frozenset(
+        (port.get("protocol") or "TCP", port.get("hostPort") or port["containerPort"])
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort") or spec.get("hostNetwork")
+    )
+
+
+def tolerated_s(pod: Object, taint: Object) -> float:
+    """Seconds that the pod stays on a node with this NoExecute taint: 0, some, or for ever."""
+    for toleration in pod["spec"].get("tolerations") or ():
+        key, effect = toleration.get("key") or "", toleration.get("effect") or "NoExecute"
+        exists = toleration.get("operator", "Equal") == "Exists"
+        if effect != "NoExecute" or key not in ("", taint["key"]) or (not key and not exists):
+            continue
+        if exists or (toleration.get("value") or "") == (taint.get("value") or ""):
+            seconds = toleration.get("tolerationSeconds")
+            return NEVER if seconds is None else float(seconds)
+    return 0.0
 
 
 def _add(total: dict[str, int], more: dict[str, int]) -> None:

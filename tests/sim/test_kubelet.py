@@ -92,7 +92,7 @@ def test_a_node_refuses_what_does_not_fit_like_a_kubelet() -> None:
         c.run_for(1)
         status = get(c, R.POD, "b")["status"]
         assert status["phase"] == "Failed" and status["reason"] == "OutOfnvidia.com/gpu"
-        assert c.kubelet.refused == ["default/b: nvidia.com/gpu"]
+        assert c.kubelet.refused == ["default/b: OutOfnvidia.com/gpu"]
 
 
 def test_a_deleted_pod_gets_its_grace_and_then_goes() -> None:
@@ -169,3 +169,43 @@ def test_the_pods_of_a_removed_node_are_lost() -> None:
         c.client.delete(R.NODE, "n-0")
         c.run_for(1)
         assert not exists(c, R.POD, "a")
+
+
+def test_a_taint_that_ends_execution_empties_the_node_by_toleration() -> None:
+    with bare_cluster(nodes=1) as c:
+        tolerant, brief = pod("tolerant", run_time="1h"), pod("brief", run_time="1h")
+        bear = {"key": "repair", "operator": "Exists", "effect": "NoExecute"}
+        tolerant["spec"]["tolerations"] = [bear]
+        brief["spec"]["tolerations"] = [{**bear, "tolerationSeconds": 60}]
+        for p in (tolerant, brief, pod("plain", run_time="1h")):
+            c.client.create(R.POD, p)
+        assert c.run_until(lambda: phase(c, "plain") == "Running", 5)
+        taints = [{"key": "repair", "value": "now", "effect": "NoExecute"}]
+        c.client.patch(R.NODE, "n-0", {"spec": {"taints": taints}})
+        c.run_for(30)
+        assert not exists(c, R.POD, "plain") and exists(c, R.POD, "brief")
+        c.run_for(40)
+        assert not exists(c, R.POD, "brief")
+        assert phase(c, "tolerant") == "Running"
+
+
+def test_a_host_port_is_given_once() -> None:
+    with bare_cluster(nodes=1) as c:
+        for name in ("a", "b"):
+            p = pod(name, run_time="1h")
+            p["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+            p["spec"]["nodeName"] = "n-0"
+            c.client.create(R.POD, p)
+        c.run_for(1)
+        assert sorted(phase(c, n) for n in "ab") == ["Failed", "Running"]
+        assert c.kubelet.refused[0].endswith("NodePorts")
+
+
+def test_a_pod_ends_at_its_own_deadline() -> None:
+    with bare_cluster() as c:
+        p = pod("a", run_time="1h")
+        p["spec"]["activeDeadlineSeconds"] = 30
+        c.client.create(R.POD, p)
+        c.run_for(32)
+        status = get(c, R.POD, "a")["status"]
+        assert status["phase"] == "Failed" and status["reason"] == "DeadlineExceeded"
