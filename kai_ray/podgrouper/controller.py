@@ -6,11 +6,9 @@ the owner of its group hands over to the one that is. Pods without an owner have
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kai_ray.api import labels as keys
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import Object, Port, Resource
+from kai_ray.cluster.port import Port, Resource
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.encode.settings import Membership
 
@@ -21,6 +19,7 @@ from .registry import RULES, WRAPPERS, is_workload, kind_key
 from .report import Reporter, Say, is_terminating
 from .values import (
     GroupError,
+    Object,
     annotations_of,
     group_of,
     labels,
@@ -30,49 +29,21 @@ from .values import (
     owner_references,
     uid_of,
 )
-from .values import (
-    Object as Obj,
+from .watching import (
+    key_for,
+    object_key,
+    oldest,
+    pod_says_the_same,
+    reference_keys,
+    says_the_same,
+    stamped_groups,
 )
 from .workload import Settings
 from .writer import BY_GROUP, Writer, has_node
 
 BY_OWNER_KEY = "podgrouper/owner-key"
 _DISCOVER = "discover"
-#: Parts of a status that groups are derived from, by kind; other status changes mean nothing.
-_STATUS_READ = {
-    "RayJob": ("rayClusterName",),
-    "RayService": ("activeServiceStatus", "pendingServiceStatus"),
-    "JobSet": ("replicatedJobsStatus",),
-    "Job": ("succeeded", "conditions"),
-    "SparkApplication": ("sparkApplicationId",),
-    "PodGang": (),
-}
 _RETRY_S = 5.0
-
-
-def object_key(group: str, kind: str, namespace: str, name: str) -> str:
-    return f"{group}/{kind}|{namespace}|{name}"
-
-
-def key_for(obj: Obj) -> str:
-    group, kind = kind_key(obj)
-    return object_key(group, kind, namespace_of(obj), name_of(obj))
-
-
-def _reference_key(pod: Obj) -> Iterable[str]:
-    try:
-        reference = owner_reference_of(pod)
-    except GroupError:
-        return (key_for(pod),)
-    if reference is None:
-        return (object_key("", "Pod", namespace_of(pod), name_of(pod)),)
-    group, kind = group_of(str(reference.get("apiVersion") or "")), str(reference.get("kind") or "")
-    return (object_key(group, kind, namespace_of(pod), str(reference.get("name") or "")),)
-
-
-def _stamped(pod: Obj) -> Iterable[str]:
-    found = annotations_of(pod).get(keys.POD_GROUP)
-    return (f"{namespace_of(pod)}/{found}",) if found else ()
 
 
 class Podgrouper:
@@ -93,7 +64,7 @@ class Podgrouper:
         self.writer = Writer(self.reader, self.reporter, self.settings)
         self._runtime: Runtime | None = None
 
-    def member_of(self, pod: Obj) -> Membership | None:
+    def member_of(self, pod: Object) -> Membership | None:
         """Group and leaf of a pod, None while nobody can tell. Safe inside admission."""
         return self.members.of(pod)
 
@@ -105,8 +76,8 @@ class Podgrouper:
         self.reporter.attach(runtime)
         self.writer.attach(runtime)
         pods = self.reader.cache(kinds.POD)
-        pods.add_index(BY_OWNER_KEY, _reference_key)
-        pods.add_index(BY_GROUP, _stamped)
+        pods.add_index(BY_OWNER_KEY, reference_keys)
+        pods.add_index(BY_GROUP, stamped_groups)
         for resource in (kinds.NAMESPACE, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.TOPOLOGY):
             if self.reader.serves(resource):
                 self.reader.cache(resource).on_change(self._on_surroundings)
@@ -127,12 +98,12 @@ class Podgrouper:
             if self.reader.serves(resource):
                 self.reader.cache(resource).on_change(self._on_workload)
 
-    def _on_definition(self, old: Obj | None, new: Obj | None) -> None:
+    def _on_definition(self, old: Object | None, new: Object | None) -> None:
         if new is not None and self.reader.learn(new) is not None:
             self._enqueue(_DISCOVER)
 
-    def _on_workload(self, old: Obj | None, new: Obj | None) -> None:
-        if old is not None and new is not None and _looks_the_same(old, new):
+    def _on_workload(self, old: Object | None, new: Object | None) -> None:
+        if old is not None and new is not None and says_the_same(old, new):
             return
         obj = new or old
         assert obj is not None
@@ -143,10 +114,10 @@ class Podgrouper:
                 self.members.forget(str(reference.get("uid")))
             self._enqueue_owners(obj)
 
-    def _forget(self, obj: Obj) -> None:
+    def _forget(self, obj: Object) -> None:
         self.members.forget(uid_of(obj))
 
-    def _on_surroundings(self, old: Obj | None, new: Obj | None) -> None:
+    def _on_surroundings(self, old: Object | None, new: Object | None) -> None:
         """Queues, priority classes, namespaces: they decide fields of groups derived before."""
         if old is None and new is not None and (new.get("kind") in ("Queue", "PriorityClass")):
             self.members.forget_all()
@@ -162,7 +133,7 @@ class Podgrouper:
                 for obj in self.reader.cache(resource).list(namespace):
                     self._enqueue(key_for(obj))
 
-    def _on_pod(self, old: Obj | None, new: Obj | None) -> None:
+    def _on_pod(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             assert old is not None
             self.members.leave(old)
@@ -170,24 +141,24 @@ class Podgrouper:
             return
         if old is None:
             self.members.sit(new)
-        if not self.writer.ours(new) or (old is not None and _pod_says_the_same(old, new)):
+        if not self.writer.ours(new) or (old is not None and pod_says_the_same(old, new)):
             return
-        for key in _reference_key(new):
+        for key in reference_keys(new):
             self._enqueue(key)
 
-    def _enqueue_owner_of_group(self, pod: Obj) -> None:
+    def _enqueue_owner_of_group(self, pod: Object) -> None:
         """A pod has gone: its group may have been kept for it alone."""
         name = annotations_of(pod).get(keys.POD_GROUP, "")
         group = self.reader.cache(kinds.POD_GROUP).get(name, namespace_of(pod)) if name else None
         self._enqueue_owners(group)
 
-    def _enqueue_owners(self, obj: Obj | None) -> None:
+    def _enqueue_owners(self, obj: Object | None) -> None:
         for reference in owner_references(obj):
             group = group_of(str(reference.get("apiVersion") or ""))
             kind, name = str(reference.get("kind")), str(reference.get("name"))
             self._enqueue(object_key(group, kind, namespace_of(obj), name))
 
-    def _on_group(self, old: Obj | None, new: Obj | None) -> None:
+    def _on_group(self, old: Object | None, new: Object | None) -> None:
         """A group that vanished is made again if its workload still wants it."""
         if new is None:
             self._enqueue_owners(old)
@@ -213,7 +184,7 @@ class Podgrouper:
             return self._unreadable(pods)
         return self._reconcile_owner(resource, obj, pods)
 
-    def _object(self, resource: Resource | None, name: str, namespace: str) -> Obj | None:
+    def _object(self, resource: Resource | None, name: str, namespace: str) -> Object | None:
         if resource is None:
             return None
         found = self.reader.owner(resource.api_version, resource.kind, name, namespace)
@@ -221,7 +192,7 @@ class Podgrouper:
             return {**found, "apiVersion": resource.api_version, "kind": resource.kind}
         return found
 
-    def _pods_of_key(self, key: str) -> list[Obj]:
+    def _pods_of_key(self, key: str) -> list[Object]:
         found = self.reader.cache(kinds.POD).by_index(BY_OWNER_KEY, key)
         return [p for p in found if self.writer.ours(p)]
 
@@ -236,18 +207,18 @@ class Podgrouper:
             return None  # the user's own group
         return self._place_pods([pod])
 
-    def _own_group_name(self, pod: Obj) -> str:
+    def _own_group_name(self, pod: Object) -> str:
         notes = {k: v for k, v in annotations_of(pod).items() if k != keys.POD_GROUP}
         bare = {**pod, "metadata": {**metadata(pod), "annotations": notes}}
         found = self.members.of(bare)
         return found.group if found else ""
 
-    def _unreadable(self, pods: list[Obj]) -> float | None:
+    def _unreadable(self, pods: list[Object]) -> float | None:
         """The owner is gone, or of a kind that we cannot read: pods show what can be known."""
         return self._place_pods(pods) if pods else None
 
     def _reconcile_owner(
-        self, resource: Resource | None, obj: Obj, pods: list[Obj]
+        self, resource: Resource | None, obj: Object, pods: list[Object]
     ) -> float | None:
         if kind_key(obj) in WRAPPERS:
             self._enqueue_children(obj)
@@ -258,7 +229,7 @@ class Podgrouper:
             if is_terminating(obj):
                 return None
             return self._refused(resource, obj, error, pods)
-        found = resolve_chain(self.reader, self.settings, (obj, *above), _oldest(pods))
+        found = resolve_chain(self.reader, self.settings, (obj, *above), oldest(pods))
         if found.skipped:
             return None
         subject = found.workload.subject
@@ -274,13 +245,13 @@ class Podgrouper:
         self.writer.write(resource, obj, found, self.writer.pods_below(obj))
         return self._check_places(pods)
 
-    def _enqueue_children(self, obj: Obj) -> None:
+    def _enqueue_children(self, obj: Object) -> None:
         for child in self.reader.owned_by(uid_of(obj), pods=False):
             if is_workload(child):
                 self._enqueue(key_for(child))
 
     def _refused(
-        self, resource: Resource | None, obj: Obj, error: GroupError, pods: list[Obj]
+        self, resource: Resource | None, obj: Object, error: GroupError, pods: list[Object]
     ) -> float | None:
         self.reporter.refused(resource, obj, error)
         self.reporter.hold_pods([p for p in pods if not has_node(p)], error)
@@ -288,7 +259,7 @@ class Podgrouper:
             self.reporter.mark_group(group, error)
         return _RETRY_S if error.reason == "OwnerNotFound" else None
 
-    def _check_places(self, pods: list[Obj]) -> float | None:
+    def _check_places(self, pods: list[Object]) -> float | None:
         """Says of pods that are not stamped why they cannot be placed, if so."""
         for pod in pods:
             if keys.POD_GROUP in annotations_of(pod) or is_terminating(pod):
@@ -303,7 +274,7 @@ class Podgrouper:
 
     # ------------------------------------------------------------------ pods with their own groups
 
-    def _place_pods(self, pods: list[Obj]) -> float | None:
+    def _place_pods(self, pods: list[Object]) -> float | None:
         """Groups for pods one by one: kinds with a group per pod, and owners that nobody knows."""
         again: float | None = None
         seen: set[str] = set()
@@ -321,7 +292,7 @@ class Podgrouper:
                     again = _RETRY_S
         return again
 
-    def _place_pod(self, pod: Obj) -> None:
+    def _place_pod(self, pod: Object) -> None:
         reference = owner_reference_of(pod)
         if reference is None:
             found = resolve_chain(self.reader, self.settings, (pod,), pod)
@@ -336,33 +307,3 @@ class Podgrouper:
         for group in groups:
             self.writer.ensure(group)
         self.reporter.settled(pod)
-
-
-def _oldest(pods: list[Object]) -> Object | None:
-    """The pod that speaks for an unknown owner: the same one whichever came last."""
-    return min(
-        pods,
-        key=lambda p: (metadata(p).get("creationTimestamp") or "", name_of(p)),
-        default=None,
-    )
-
-
-def _looks_the_same(old: Obj, new: Obj) -> bool:
-    """Whether nothing that groups are derived from has changed."""
-    if old.get("spec") != new.get("spec"):
-        return False
-    before, after = metadata(old), metadata(new)
-    fields = ("labels", "annotations", "ownerReferences", "deletionTimestamp", "uid")
-    if any(before.get(f) != after.get(f) for f in fields):
-        return False
-    parts = _STATUS_READ.get(str(new.get("kind")), ())
-    was, now = old.get("status") or {}, new.get("status") or {}
-    return all(was.get(p) == now.get(p) for p in parts)
-
-
-def _pod_says_the_same(old: Obj, new: Obj) -> bool:
-    before, after = metadata(old), metadata(new)
-    fields = ("labels", "annotations", "ownerReferences", "deletionTimestamp")
-    if any(before.get(f) != after.get(f) for f in fields):
-        return False
-    return has_node(old) == has_node(new)
