@@ -94,7 +94,8 @@ def _by_group(encoded: Encoded) -> dict[Key, Problem]:
             continue
         pod: Object | None = encoded.names.pod_objects.get(Key(problem.namespace, problem.name))
         meta = (pod or {}).get("metadata") or {}
-        group = (meta.get("annotations") or {}).get(names.POD_GROUP)
-        if group:
+        annotations = meta.get("annotations")
+        group = annotations.get(names.POD_GROUP) if isinstance(annotations, dict) else None
+        if isinstance(group, str) and group:
             found.setdefault(Key(problem.namespace, group), problem)
     return found

@@ -262,8 +262,8 @@ class PodTable:
         self._again(members)
 
     def _in_group(self, pod: Object, group: str) -> bool:
-        annotations = pod["metadata"].get("annotations") or {}
-        if names.POD_GROUP in annotations:
+        annotations = pod["metadata"].get("annotations")
+        if isinstance(annotations, dict) and names.POD_GROUP in annotations:
             return annotations[names.POD_GROUP] == group
         found = self._member_of(pod) if self._member_of else None
         return found is not None and found[0] == group

@@ -137,7 +137,7 @@ def _spoiled(place: tuple[int, tuple[Any, ...]], junk: Any) -> tuple[Resource, A
     return resource, made
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(_PLACES), _JUNK), min_size=1, max_size=3))
 def test_junk_anywhere_in_an_object_is_reported_and_the_rest_goes_on(spoils: list[Any]) -> None:
     encoder = Encoder()
