@@ -1,6 +1,7 @@
-"""What operators add to the pods that users write: containers, requests, defaults (KubeRay 1.6, training-operator 1.9).
+"""What operators add to pods: containers, requests, defaults (KubeRay 1.6, training-operator 1.9).
 
-One place, so that `kai plan`, the group's reservation and the stand-in operators agree on a pod's size.
+One place, so that `kai plan`, the group's reservation and the stand-in operators agree on the size
+of a pod.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RAY_WAIT_GCS_RESOURCES: dict[str, dict[str, str]] = {
     "requests": {"cpu": "200m", "memory": "256Mi"},
 }
 
-#: KubeRay: the submitter of a RayJob, as a pod of its own (K8sJobMode) or in the head (SidecarMode).
+#: KubeRay: the submitter of a RayJob, its own pod (K8sJobMode) or in the head (SidecarMode).
 RAY_SUBMITTER_CONTAINER = "ray-job-submitter"
 RAY_SUBMITTER_RESOURCES: dict[str, dict[str, str]] = {
     "limits": {"cpu": "1", "memory": "1Gi"},

@@ -1,4 +1,4 @@
-"""The one protocol to the world. Adapters: memory store, its REST face through HTTP, a real API server.
+"""The one protocol to the world. Adapters: the memory store, its REST face, a real API server.
 
 Objects are plain JSON dictionaries as Kubernetes defines them. What a read or a watch returns is
 shared and must not be changed: copy before editing (`copy.deepcopy`). What is given to a write is
@@ -90,7 +90,7 @@ class Gone(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """An eviction that a disruption budget refuses, or a busy server; `retry_after_s` may be set."""
+    """An eviction that a budget refuses, or a busy server; `retry_after_s` may be set."""
 
     code, reason = 429, "TooManyRequests"
     retry_after_s: float | None = None
@@ -114,7 +114,7 @@ class WatchEvent(NamedTuple):
 
 
 class Watch(Protocol):
-    """A stream of changes after a resource version. Raises Gone from `next` when it was compacted."""
+    """Changes after a resource version. Raises Gone from `next` when that was compacted."""
 
     def next(self, timeout_s: float = 0.0) -> WatchEvent | None:
         """The next event, or None if none came within `timeout_s`."""
@@ -125,7 +125,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write of a batch. `call` is the bound port method, e.g. `Write(port.bind, (...), {...})`."""
+    """One write of a batch. `call` is a bound method of the port: `Write(port.bind, (...))`."""
 
     call: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -147,7 +147,7 @@ class Port(Protocol):
         limit: int = 0,
         continue_token: str = "",
     ) -> Page:
-        """`namespace` None lists all namespaces. `labels`, `fields`: selectors as kubectl takes them."""
+        """`namespace` None: all. `labels`, `fields`: selectors as kubectl takes them."""
         ...
 
     def watch(
@@ -212,7 +212,7 @@ class Port(Protocol):
         labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
     ) -> None:
-        """pods/binding. Labels and annotations land on the pod. Conflict if it already has a node."""
+        """pods/binding. Labels and annotations land on the pod. Conflict if it has a node."""
         ...
 
     def evict(self, namespace: str, pod: str, *, uid: str = "", grace_s: int | None = None) -> None:
@@ -226,7 +226,7 @@ class Port(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """One write on its way in, as an admission plugin sees it. Objects may be edited (own copies)."""
+    """One write on its way in, as an admission plugin sees it. The objects are its to edit."""
 
     operation: Literal["CREATE", "UPDATE", "DELETE"]
     resource: Resource

@@ -30,7 +30,7 @@ BACKOFF_LAST_S = 60.0
 
 
 class Controller(Protocol):
-    """Reconciles keys. Raising means: try again later (with back-off); a number: again in so many seconds."""
+    """Reconciles keys. Raising: again later, with back-off; a number: in so many seconds."""
 
     name: str
 
@@ -118,7 +118,7 @@ class Informer:
         self._watch = port.watch(self.resource, resource_version=self._version, on_event=self._wake)
 
     def pump(self, port: Port) -> int:
-        """Takes in what the watch has; returns the number of changes. Reopens or relists as needed."""
+        """Takes in what the watch has; the number of changes. Reopens or relists as needed."""
         taken = 0
         try:
             if self._watch is None:
@@ -231,7 +231,7 @@ class Runtime:
         self._signal.set()
 
     def run_once(self) -> float | None:
-        """Pumps and reconciles until nothing is due now; returns when the next key is due, or None."""
+        """Pumps and reconciles until nothing is due; when the next key is due, or None."""
         while not self._stop.is_set():
             changed = 0
             for informer in list(self._informers.values()):
