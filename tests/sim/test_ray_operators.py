@@ -143,6 +143,19 @@ def test_a_suspended_cluster_gives_its_pods_back_and_returns() -> None:
         assert ready(c) and len(pods(c)) == 3
 
 
+def test_the_strategy_recreate_replaces_all_pods_of_a_changed_cluster() -> None:
+    with bare_cluster() as c:
+        make(c, R.RAY_CLUSTER, "rc", cluster_spec(upgradeStrategy={"type": "Recreate"}))
+        assert ready(c)
+        old = {p["metadata"]["name"] for p in pods(c)}
+        patch_group(c, "rc", replicas=3)
+        c.run_for(10)
+        assert old < {p["metadata"]["name"] for p in pods(c)}, "replicas are no change"
+        c.client.patch(R.RAY_CLUSTER, "rc", {"spec": {"rayVersion": "2.50.0"}}, "default")
+        c.run_for(30)
+        assert len(pods(c)) == 4 and not old & {p["metadata"]["name"] for p in pods(c)}
+
+
 def test_a_suspended_group_has_no_pods() -> None:
     with bare_cluster() as c:
         make(c, R.RAY_CLUSTER, "rc", cluster_spec())

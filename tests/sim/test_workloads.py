@@ -331,6 +331,25 @@ def test_a_stateful_set_starts_in_order_and_shrinks_from_the_end() -> None:
         assert [p["metadata"]["name"] for p in pods(c)] == ["db-0"]
 
 
+def test_a_stateful_set_rolls_over_one_pod_at_a_time() -> None:
+    with bare_cluster(startDelaySeconds=5) as c:
+        c.client.create(R.STATEFUL_SET, stateful_set(3))
+        c.run_for(30)
+        containers = [{"name": "c", "image": "v2"}]
+        patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+        c.client.patch(R.STATEFUL_SET, "db", patch, "default")
+        fewest = 3
+
+        def rolled() -> bool:
+            nonlocal fewest
+            ready = [p for p in pods(c) if pod_facts.is_ready(p)]
+            fewest = min(fewest, len(ready))
+            images = {p["spec"]["containers"][0]["image"] for p in ready}
+            return images == {"v2"} and len(ready) == 3
+
+        assert c.run_until(rolled, 300) and fewest == 2
+
+
 def test_a_daemon_set_has_a_pod_for_every_node_that_takes_it() -> None:
     with EmbeddedCluster(ClusterConfig.short("3x8"), VirtualClock()) as c:
         labels = {"app": "agent"}

@@ -89,7 +89,7 @@ class _Sync:
     def run(self) -> float | None:
         suspended = bool(self.spec.get("suspend"))
         fail = self._count_ended()
-        active = [p for p in self.pods if not _has_ended(p)]
+        active = [p for p in self.pods if not self._has_ended(p)]
         if suspended:
             self._suspend(active)
             return None
@@ -123,7 +123,7 @@ class _Sync:
         counted = {*(known.get("succeeded") or ()), *(known.get("failed") or ())}
         fresh: dict[str, list[str]] = {"succeeded": [], "failed": []}
         fail: tuple[str, str] | None = None
-        self._ended = [p for p in self.pods if _has_ended(p) and _is_tracked(p)]
+        self._ended = [p for p in self.pods if self._has_ended(p) and _is_tracked(p)]
         for pod in self._ended:
             uid = pod["metadata"]["uid"]
             good = pod_facts.phase(pod) == "Succeeded"
@@ -144,6 +144,12 @@ class _Sync:
                 )
         self.status["uncountedTerminatedPods"] = {k: v for k, v in fresh.items() if v}
         return fail
+
+    def _has_ended(self, pod: Object) -> bool:
+        """A pod on its way out counts as ended, unless the Job replaces only what has failed."""
+        if is_deleting(pod) and self.spec.get("podReplacementPolicy") != "Failed":
+            return True
+        return pod_facts.is_finished(pod) or (is_deleting(pod) and not pod["spec"].get("nodeName"))
 
     def _count_success(self, pod: Object) -> None:
         if self.indexed:
@@ -286,10 +292,6 @@ def _job_key(pod: Object) -> tuple[str, ...]:
 
 def _is_tracked(pod: Object) -> bool:
     return TRACKING in (pod["metadata"].get("finalizers") or ())
-
-
-def _has_ended(pod: Object) -> bool:
-    return pod_facts.is_finished(pod) or is_deleting(pod)
 
 
 def _ended_at(pod: Object) -> str:

@@ -90,6 +90,8 @@ class RayClusterOperator:
                 self._world.delete(R.POD, pod)
             return bool(pods)
         heads = [p for p in pods if _role(p) == "head"]
+        if heads and _is_outdated(cluster, heads[0]):
+            return self._delete_all(pods)
         changed = self._reconcile_head(cluster, heads)
         by_group: dict[str, list[Object]] = defaultdict(list)
         for pod in pods:
@@ -200,6 +202,13 @@ def suspend_workers(world: World, cluster: Object) -> None:
         world.update(R.RAY_CLUSTER, fresh)
     except NotFound:
         return
+
+
+def _is_outdated(cluster: Object, head: Object) -> bool:
+    """Whether the upgrade strategy Recreate has to replace all pods: the spec has changed."""
+    strategy = (cluster["spec"].get("upgradeStrategy") or {}).get("type")
+    made_of = (head["metadata"].get("annotations") or {}).get(names.RECREATE_HASH)
+    return strategy == "Recreate" and made_of != names.spec_hash(cluster["spec"])
 
 
 def _role(pod: Object) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.sim import pod_facts
 
 from .podset import pod_of
-from .world import World, is_deleting, own_copy, owner_ref, split_key
+from .world import World, is_deleting, own_copy, owner_ref, split_key, suffix
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
+REVISION = "controller-revision-hash"
 
 
 class StatefulSetOperator:
@@ -33,6 +36,7 @@ class StatefulSetOperator:
         pods = {p["metadata"]["name"]: p for p in self._world.owned(R.POD, found)}
         self._grow(found, pods, first, wanted, in_order)
         self._shrink(found, pods, first, wanted, in_order)
+        self._roll(found, pods)
         left = self._world.owned(R.POD, found)
         ready = sum(pod_facts.is_ready(p) for p in left)
         status: Object = {
@@ -67,11 +71,29 @@ class StatefulSetOperator:
         surplus = [
             p
             for p in pods.values()
-            if not first <= int(p["metadata"]["name"].rpartition("-")[2]) < first + wanted
+            if not first <= _ordinal(p["metadata"]["name"]) < first + wanted
         ]
-        surplus.sort(key=lambda p: -int(p["metadata"]["name"].rpartition("-")[2]))
+        surplus.sort(key=lambda p: -_ordinal(p["metadata"]["name"]))
         for pod in surplus[: 1 if in_order else len(surplus)]:
             self._world.delete(R.POD, pod)
+
+    def _roll(self, found: Object, pods: dict[str, Object]) -> None:
+        """Replaces one pod of an older template at a time, the highest ordinal first."""
+        update = found["spec"].get("updateStrategy") or {}
+        whole = len(pods) >= found["spec"].get("replicas", 1)
+        if not whole or update.get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        from_ordinal = (update.get("rollingUpdate") or {}).get("partition", 0)
+        revision = _revision(found)
+        for name in sorted(pods, key=_ordinal, reverse=True):
+            pod = pods[name]
+            if _ordinal(name) < from_ordinal:
+                return
+            if pod["metadata"]["labels"].get(REVISION) != revision:
+                self._world.delete(R.POD, pod)
+                return
+            if not pod_facts.is_ready(pod) or is_deleting(pod):
+                return
 
     def _ensure_claims(self, found: Object, ordinal: int) -> None:
         meta = found["metadata"]
@@ -104,6 +126,15 @@ class StatefulSetOperator:
             template,
             meta["namespace"],
             name=name,
-            labels={POD_NAME: name, POD_INDEX: str(ordinal)},
+            labels={POD_NAME: name, POD_INDEX: str(ordinal), REVISION: _revision(found)},
             owner=owner_ref(R.STATEFUL_SET, found),
         )
+
+
+def _ordinal(pod_name: str) -> int:
+    return int(pod_name.rpartition("-")[2])
+
+
+def _revision(found: Object) -> str:
+    template = json.dumps(found["spec"]["template"], sort_keys=True)
+    return f"{found['metadata']['name']}-{suffix(template, length=10)}"
