@@ -222,7 +222,7 @@ def test_garbage_in_a_patch_is_refused_or_stored(store: MemoryStore, data: st.Da
     resource, body = data.draw(st.sampled_from(GOOD))
     made = store.create(resource, _clean(resource, body))
     try:
-        kind = data.draw(st.sampled_from(["merge", "strategic", "apply", "json", "update"]))
+        kind: Any = data.draw(st.sampled_from(["merge", "strategic", "apply", "json", "update"]))
         patch = _clean(resource, body)
         _put(patch, data.draw(st.sampled_from(list(_places(patch)))), data.draw(GARBAGE))
         place, name = made["metadata"].get("namespace", ""), made["metadata"]["name"]

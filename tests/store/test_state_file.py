@@ -80,6 +80,18 @@ def test_owners_are_known_after_a_restart(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_seeded_store_does_not_repeat_itself_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    meta = {"generateName": "m-", "namespace": "default"}
+    uids: list[str] = []
+    for _ in range(2):
+        store = MemoryStore(state_path=path, seed=1)
+        install_defaults(store)
+        uids += [store.create(r.CONFIG_MAP, {"metadata": meta})["metadata"]["uid"] for _ in "abc"]
+        store.close()
+    assert len(set(uids)) == 6
+
+
 WRITER = """
 import sys
 from kai_ray.cluster import resources as r

@@ -11,7 +11,10 @@ DEEPEST = 100
 
 
 def clone(value: Any, path: str = "", depth: int = 0) -> Any:
-    """A deep copy that drops nulls in objects. Refuses what JSON cannot say, by field name."""
+    """A deep copy that drops nulls in objects and writes whole numbers without a fraction.
+
+    Refuses what JSON cannot say, by field name.
+    """
     kind = type(value)
     if kind is str or kind is bool:
         return value
@@ -39,7 +42,7 @@ def clone(value: Any, path: str = "", depth: int = 0) -> Any:
     if kind is float:
         if not math.isfinite(value):
             raise BadRequest(f"{path}: {value} is not a number that JSON can say")
-        return value
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, dict):
         return clone(dict(value), path, depth)
     if isinstance(value, str):

@@ -57,10 +57,13 @@ def not_found(served: Served, name: str) -> NotFound:
 
 
 class Namer:
-    """UIDs and name suffixes; a seed makes them repeatable."""
+    """UIDs and name suffixes; a seed makes them repeatable.
 
-    def __init__(self, seed: int | None) -> None:
-        self._random = random.Random(seed) if seed is not None else random.SystemRandom()
+    `version` is where the store continues: a restart must not repeat the names of its last life.
+    """
+
+    def __init__(self, seed: int | None, version: int) -> None:
+        self._random = random.SystemRandom() if seed is None else random.Random(f"{seed}:{version}")
 
     def uid(self) -> str:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))

@@ -67,7 +67,6 @@ class MemoryStore:
         self.clock = clock or SystemClock()
         self.admission = list(admission)
         self.kinds = Registry()
-        self.namer = meta.Namer(seed)
         self.state = State(history)
         self.lock = self.state.lock
         self.collector = Collector(self)
@@ -78,6 +77,7 @@ class MemoryStore:
             self.state.journal = journal
             for definition in self.state.table((r.CRD.group, r.CRD.plural)).objects.values():
                 crds.register(self.kinds, definition)
+        self.namer = meta.Namer(seed, self.state.version)
 
     def close(self) -> None:
         """Ends all watches and closes the state file."""
