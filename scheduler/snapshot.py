@@ -118,6 +118,13 @@ class ClassRules:
     blocked_detail: str = ""  # the object that blocks it, for the sentence shown
 
 
+def stated(column: Floats | None, count: int, otherwise: float = float("nan")) -> Floats:
+    """An optional column with every entry: `otherwise` where nothing is stated."""
+    if column is None:
+        return np.full(count, otherwise)
+    return np.where(np.isnan(column), otherwise, column)
+
+
 @dataclass(frozen=True, slots=True)
 class Nodes:
     """Rows are nodes of this shard. `allocatable` may be smaller than what is used."""
@@ -152,6 +159,8 @@ class Queues:
     weight: Floats  # [3, Q] over-quota weight
     usage: Floats  # [3, Q] historical usage / capacity, 0..1
     paused: Bools  # [Q] starts nothing new (an ancestor's pause counts too)
+    preempt_min_runtime_s: Floats | None = None  # [Q] NaN = ask the parent queue
+    reclaim_min_runtime_s: Floats | None = None  # [Q] NaN = ask the parent queue
 
     @property
     def count(self) -> int:
@@ -170,6 +179,16 @@ class Gangs:
     root: Codes  # [G]
     started: Bools  # [G] held its minimum at some time before
     last_start_s: Floats  # [G] NaN = never
+    # What follows is None where no gang has it.
+    core_safe: Bools | None = None  # [G] semi-preemptible: only what exceeds the minimum may go
+    stale_since_s: Floats | None = None  # [G] below its minimum since; NaN = not seen so before
+    staleness_grace_s: Floats | None = None  # [G] NaN = the policy's; negative = never evict
+    preemption_delay_s: Floats | None = None  # [G] how long it waits before others must go for it
+    last_eviction_s: Floats | None = None  # [G] when pods of it were last evicted; NaN = never
+    checkpoint_s: Floats | None = None  # [G] when its work was last saved; NaN = does not say
+    hold_until_s: Floats | None = None
+    """[G] until when the nodes that its pending pods are nominated to are kept for it, because
+    others were evicted there on its behalf; NaN = no hold."""
 
     @property
     def count(self) -> int:
@@ -205,6 +224,7 @@ class Tasks:
     created_s: Floats  # [T]
     rank: Codes  # [T] final tie (UID or name order)
     nominated: Codes  # [T] node named by status.nominatedNodeName; -1 none
+    budget: Codes | None = None  # [T] row of Snapshot.disruptions; -1 = none, None = nobody has one
 
     @property
     def count(self) -> int:
@@ -239,6 +259,7 @@ class Snapshot:
     classes: Classes
     peers: tuple[PeerTerm, ...] = ()
     port_conflicts: tuple[tuple[int, ...], ...] = ()  # per port code: codes it collides with
+    disruptions: tuple[int, ...] = ()  # per PodDisruptionBudget: pods that may be evicted now
     total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))
     """[3] what the top-level queues divide: usable nodes less other schedulers' pods (KAI 4.2)."""
 

@@ -81,6 +81,13 @@ class _Findings:
         bad = ~np.isfinite(values) | (np.abs(values) >= TOO_LARGE)
         self.rows(field, bad, values, "give a finite number below 2^63")
 
+    def seconds(self, field: str, values: _Array | None, lowest: float = -TOO_LARGE) -> None:
+        """Reports times that are infinite or below `lowest`. NaN says that nothing is stated."""
+        if values is not None:
+            bad = np.isinf(values) | (values < lowest) | (values >= TOO_LARGE)
+            mend = "give seconds" + (" from 0" if lowest == 0 else "") + ", or NaN for none"
+            self.rows(field, bad, values, mend)
+
     def distinct(self, field: str, *columns: _Array) -> None:
         """Reports two rows that are equal in all columns."""
         order = np.lexsort(columns)
@@ -106,7 +113,10 @@ def _shapes(snapshot: Snapshot, found: _Findings) -> None:
         for field, spec in fields.items():
             dims, kind = spec.split(":")
             shape = tuple(size[d] for d in dims)
-            array: _Array = getattr(owner, field)
+            array: _Array | None = getattr(owner, field)
+            if array is None and field in _OPTIONAL:
+                continue
+            assert array is not None, f"{table}.{field} is required"
             if array.shape != shape:
                 mend = f"give {list(dims)} = {list(shape)}"
                 found.add(f"{table}.{field}", f"has shape {list(array.shape)}", mend)
@@ -125,6 +135,19 @@ def _shapes(snapshot: Snapshot, found: _Findings) -> None:
             found.add(f"peers[{i}].matches", "has a wrong shape or type", f"give {c} booleans")
 
 
+#: Columns that may be None: nobody uses them.
+_OPTIONAL = {
+    "preempt_min_runtime_s",
+    "reclaim_min_runtime_s",
+    "core_safe",
+    "stale_since_s",
+    "staleness_grace_s",
+    "preemption_delay_s",
+    "last_eviction_s",
+    "checkpoint_s",
+    "hold_until_s",
+    "budget",
+}
 #: Per table: field -> dimensions and element type.
 _FIELDS: dict[str, dict[str, str]] = {
     "nodes": {
@@ -148,6 +171,8 @@ _FIELDS: dict[str, dict[str, str]] = {
         "weight": "3Q:f8",
         "usage": "3Q:f8",
         "paused": "Q:b1",
+        "preempt_min_runtime_s": "Q:f8",
+        "reclaim_min_runtime_s": "Q:f8",
     },
     "gangs": {
         "queue": "G:i4",
@@ -158,6 +183,13 @@ _FIELDS: dict[str, dict[str, str]] = {
         "root": "G:i4",
         "started": "G:b1",
         "last_start_s": "G:f8",
+        "core_safe": "G:b1",
+        "stale_since_s": "G:f8",
+        "staleness_grace_s": "G:f8",
+        "preemption_delay_s": "G:f8",
+        "last_eviction_s": "G:f8",
+        "checkpoint_s": "G:f8",
+        "hold_until_s": "G:f8",
     },
     "subgroups": {
         "gang": "S:i4",
@@ -177,6 +209,7 @@ _FIELDS: dict[str, dict[str, str]] = {
         "created_s": "T:f8",
         "rank": "T:i4",
         "nominated": "T:i4",
+        "budget": "T:i4",
     },
     "classes": {"request": "RC:i8", "queue_request": "3C:f8"},
 }
@@ -199,6 +232,8 @@ def _queues(snapshot: Snapshot, found: _Findings) -> None:
     found.amount("queues.usage", queues.usage, unlimited=False)
     found.finite("queues.created_s", queues.created_s)
     found.distinct("queues.rank", queues.rank)
+    for name in ("preempt_min_runtime_s", "reclaim_min_runtime_s"):
+        found.seconds(f"queues.{name}", getattr(queues, name), lowest=0.0)
     if found.index("queues.parent", queues.parent, queues.count, lowest=-1):
         late = queues.parent >= np.arange(queues.count)
         mend = "put parents before their children; a cycle of parents must be cut"
@@ -209,8 +244,11 @@ def _gangs(snapshot: Snapshot, found: _Findings) -> None:
     gangs, subgroups = snapshot.gangs, snapshot.subgroups
     found.index("gangs.queue", gangs.queue, snapshot.queues.count, lowest=-1)
     found.finite("gangs.created_s", gangs.created_s)
-    endless = np.isinf(gangs.last_start_s)
-    found.rows("gangs.last_start_s", endless, gangs.last_start_s, "give seconds, or NaN for never")
+    for name in ("last_start_s", "stale_since_s", "last_eviction_s", "checkpoint_s"):
+        found.seconds(f"gangs.{name}", getattr(gangs, name))
+    for name in ("staleness_grace_s", "hold_until_s"):
+        found.seconds(f"gangs.{name}", getattr(gangs, name))
+    found.seconds("gangs.preemption_delay_s", gangs.preemption_delay_s, lowest=0.0)
     found.distinct("gangs.rank", gangs.rank)
     if found.index("gangs.root", gangs.root, subgroups.gang.shape[0]):
         root = gangs.root
@@ -249,6 +287,8 @@ def _tasks(snapshot: Snapshot, found: _Findings) -> None:
     found.index("tasks.state", tasks.state, len(TaskState))
     found.index("tasks.node", tasks.node, snapshot.nodes.count, lowest=-1)
     found.index("tasks.nominated", tasks.nominated, snapshot.nodes.count, lowest=-1)
+    if tasks.budget is not None:
+        found.index("tasks.budget", tasks.budget, len(snapshot.disruptions), lowest=-1)
     found.finite("tasks.created_s", tasks.created_s)
     found.distinct("tasks.rank", tasks.rank)
     waiting = (tasks.state == TaskState.PENDING) | (tasks.state == TaskState.GATED)
