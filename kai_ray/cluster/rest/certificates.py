@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 VALID_DAYS = 3650
 RENEW_DAYS = 30
@@ -53,72 +58,61 @@ def _make(files: ServerFiles, ca_file: Path, hosts: tuple[str, ...]) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-    def named(name: str) -> x509.Name:
-        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-    start = datetime.now(UTC) - timedelta(hours=1)
-    usage_off = dict.fromkeys(
-        (
-            "content_commitment",
-            "key_encipherment",
-            "data_encipherment",
-            "key_agreement",
-            "encipher_only",
-            "decipher_only",
-        ),
-        False,
-    )
-
-    def builder(subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(named("kai-ray-ca"))
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(start)
-            .not_valid_after(start + timedelta(days=VALID_DAYS))
-        )
+    from cryptography.x509.oid import ExtendedKeyUsageOID
 
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
-    ca = (
-        builder(named("kai-ray-ca"), ca_key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(
-            x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **usage_off),
-            critical=True,
-        )
-        .add_extension(ca_id, critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
+    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ca_id)
+    names = x509.SubjectAlternativeName([_san(host) for host in hosts])
+    ca = _draft("kai-ray-ca", ca_key.public_key(), is_ca=True).add_extension(ca_id, critical=False)
     certificate = (
-        builder(named("kai-ray"), key.public_key())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.KeyUsage(digital_signature=True, key_cert_sign=False, crl_sign=False, **usage_off),
-            critical=True,
-        )
+        _draft("kai-ray", key.public_key(), is_ca=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_san(host) for host in hosts]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ca_id), critical=False
-        )
-        .sign(ca_key, hashes.SHA256())
+        .add_extension(names, critical=False)
+        .add_extension(issuer_id, critical=False)
     )
     # The CA's key is not kept: nothing else is ever to be signed with it.
     pem = serialization.Encoding.PEM
-    _write_private(
-        files.key,
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    _write_private(files.key, key.private_bytes(pem, *plain))
+    files.certificate.write_bytes(certificate.sign(ca_key, hashes.SHA256()).public_bytes(pem))
+    ca_file.write_bytes(ca.sign(ca_key, hashes.SHA256()).public_bytes(pem))
+
+
+def _draft(name: str, key: ec.EllipticCurvePublicKey, *, is_ca: bool) -> x509.CertificateBuilder:
+    """A certificate of our CA for that key, not yet signed."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    def named(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_ca,
+        crl_sign=is_ca,
+        encipher_only=False,
+        decipher_only=False,
     )
-    files.certificate.write_bytes(certificate.public_bytes(pem))
-    ca_file.write_bytes(ca.public_bytes(pem))
+    start = datetime.now(UTC) - timedelta(hours=1)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(named(name))
+        .issuer_name(named("kai-ray-ca"))
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=VALID_DAYS))
+        .add_extension(x509.BasicConstraints(is_ca, 0 if is_ca else None), critical=True)
+        .add_extension(usage, critical=True)
+    )
 
 
-def _san(host: str):
+def _san(host: str) -> x509.GeneralName:
     from cryptography import x509
 
     try:
