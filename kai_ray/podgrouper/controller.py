@@ -43,6 +43,12 @@ from .writer import BY_GROUP, Writer, has_node
 
 BY_OWNER_KEY = "podgrouper/owner-key"
 _DISCOVER = "discover"
+#: Kinds that rules read, though they own no pods.
+READ_TOO = (
+    ("run.ai", "Karta"),
+    ("scheduler.grove.io", "PodGang"),
+    ("serving.knative.dev", "Revision"),
+)
 _RETRY_S = 5.0
 
 
@@ -91,7 +97,7 @@ class Podgrouper:
 
     def _discover(self) -> None:
         """Starts a cache for every kind with a rule that is served now."""
-        for group, kind in (*RULES, *WRAPPERS, ("apps", "ReplicaSet")):
+        for group, kind in (*RULES, *WRAPPERS, *READ_TOO):
             resource = self.reader.resource(f"{group}/" if group else "v1", kind)
             if resource is None or self.reader.cached(resource):
                 continue
@@ -107,6 +113,8 @@ class Podgrouper:
             return
         obj = new or old
         assert obj is not None
+        if kind_key(obj) == READ_TOO[0]:  # a kind is described anew
+            self.members.forget_all()
         self._forget(obj)
         self._enqueue(key_for(obj))
         if new is None or old is None:  # what it belongs to has gained or lost a part

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from .build import merged_over
 from .groups import Group, too_many
+from .kinds import karta
 from .kinds.default import members_of
 from .registry import RULES, WRAPPERS, kind_key, rule_of
 from .values import (
@@ -32,6 +33,8 @@ def planned_groups(w: Workload, depth: int = 0) -> list[Group] | None:
     if key == APP_WRAPPER:
         return _wrapped(w, depth)
     rule = RULES.get(key) or WRAPPERS.get(key)
+    if rule is None and key not in WRAPPERS and karta.find(w) is not None:
+        rule = karta.RULE
     if rule is None:
         if key in WRAPPERS:
             return []  # what it will run is decided step by step, when it runs

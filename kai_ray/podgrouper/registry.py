@@ -14,6 +14,7 @@ from .kinds import (
     inference_service,
     job,
     jobset,
+    karta,
     knative,
     kubeflow,
     lws,
@@ -112,7 +113,10 @@ def resolve(w: Workload) -> tuple[Rule, Workload]:
             return default.DEFAULT, replace(w, subject=subject)
         subject = with_kind_defaults(w, merged_over(lower, subject), subject)
         at -= 1
-    return rule_of(subject), replace(w, subject=subject)
+    found = replace(w, subject=subject)
+    if kind_key(subject) not in RULES and karta.find(found) is not None:
+        return karta.RULE, found
+    return rule_of(subject), found
 
 
 def is_workload(obj: Object) -> bool:
