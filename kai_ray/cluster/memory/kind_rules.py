@@ -14,11 +14,10 @@ from kai_ray.cluster.selectors import selects
 
 from . import crds
 from .meta import Cause, bad_key, cause, check_labels
-from .pod_rules import (
+from .pod_rules import check_pod_update, check_spec
+from .value_rules import (
     amounts,
-    check_pod_update,
     check_selector,
-    check_spec,
     listed,
     required,
     unsupported,

@@ -2,102 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from kai_ray.api import quantity
-
-from .meta import DNS_LABEL, DNS_SUBDOMAIN, Cause, bad_key, cause, check_labels
+from .container_rules import check_container, check_volumes
+from .meta import DNS_SUBDOMAIN, Cause, bad_key, cause, check_labels
+from .value_rules import (
+    Json,
+    amounts,
+    check_requirements,
+    check_selector,
+    listed,
+    required,
+    unsupported,
+    whole_number,
+    wrong_type,
+)
 
 _RESTART = ("Always", "OnFailure", "Never")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
-_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-_PROTOCOLS = ("TCP", "UDP", "SCTP")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
-_LARGEST = 2**63 - 1
-_ENV = re.compile(r"[^=\x00-\x1f]+")
-
-Json = dict[str, Any]
-
-
-def required(field: str, mend: str = "Required value") -> Cause:
-    return cause(field, mend, "FieldValueRequired")
-
-
-def unsupported(field: str, value: Any, allowed: tuple[str, ...]) -> Cause:
-    wanted = ", ".join(f'"{v}"' for v in allowed)
-    return cause(
-        field,
-        f"Unsupported value: {value!r}: supported values: {wanted}",
-        "FieldValueNotSupported",
-    )
-
-
-def wrong_type(field: str, value: Any, wanted: str) -> Cause:
-    return cause(
-        field, f"Invalid value: {str(value)[:80]!r}: must be {wanted}", "FieldValueTypeInvalid"
-    )
-
-
-def listed(value: Any, field: str, causes: list[Cause]) -> Iterator[tuple[str, Json]]:
-    """The objects of a list with their paths; anything else becomes a cause."""
-    if value is None:
-        return
-    if not isinstance(value, list):
-        causes.append(wrong_type(field, value, "a list"))
-        return
-    for i, item in enumerate(value):
-        if isinstance(item, dict):
-            yield f"{field}[{i}]", item
-        else:
-            causes.append(wrong_type(f"{field}[{i}]", item, "an object"))
-
-
-def whole_number(
-    value: Any, field: str, causes: list[Cause], low: int = 0, high: int = 2**31 - 1
-) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        causes.append(wrong_type(field, value, "an integer"))
-    elif not low <= value <= high:
-        causes.append(cause(field, f"Invalid value: {value}: must be {low} to {high}"))
-
-
-def amounts(value: Any, field: str, causes: list[Cause]) -> Json:
-    """Checks a resource list; returns the readable part of it as Decimals by name."""
-    found: Json = {}
-    if value is None:
-        return found
-    if not isinstance(value, dict):
-        causes.append(wrong_type(field, value, "an object of quantities"))
-        return found
-    for name, text in value.items():
-        where = f"{field}[{name}]"
-        if why := bad_key(name):
-            causes.append(cause(where, f"Invalid value: {why}"))
-        try:
-            if isinstance(text, bool) or not isinstance(text, str | int | float):
-                raise ValueError(f"{text!r} is not a quantity: write a number such as 2 or 500m")
-            number = quantity.parse(text)
-        except ValueError as error:
-            causes.append(cause(where, f"Invalid value: {error}"))
-            continue
-        if number < 0:
-            causes.append(cause(where, f"Invalid value: {text!r}: must be 0 or more"))
-        elif number * (1000 if name == "cpu" else 1) > _LARGEST:
-            causes.append(cause(where, f"Invalid value: {text!r}: must be less than 2^63"))
-        elif _is_extended(name) and number != int(number):
-            causes.append(cause(where, f"Invalid value: {text!r}: must be an integer"))
-        else:
-            found[name] = number
-    return found
-
-
-def _is_extended(name: str) -> bool:
-    return "/" in name and not name.split("/")[0].endswith("kubernetes.io")
 
 
 def check_spec(spec: Any, field: str) -> list[Cause]:
@@ -106,12 +31,12 @@ def check_spec(spec: Any, field: str) -> list[Cause]:
     if not isinstance(spec, dict):
         return [required(field, "a pod spec is required")]
     names: set[str] = set()
-    volumes = _check_volumes(spec, field, causes)
+    volumes = check_volumes(spec, field, causes)
     if not spec.get("containers"):
         causes.append(required(f"{field}.containers", "at least one container is required"))
     for group in ("initContainers", "containers"):
         for where, container in listed(spec.get(group), f"{field}.{group}", causes):
-            _check_container(container, where, names, volumes, causes)
+            check_container(container, where, names, volumes, causes)
     if spec.get("restartPolicy") not in (*_RESTART, None):
         causes.append(unsupported(f"{field}.restartPolicy", spec["restartPolicy"], _RESTART))
     for name, low in (("terminationGracePeriodSeconds", 0), ("activeDeadlineSeconds", 1)):
@@ -136,101 +61,6 @@ def check_spec(spec: Any, field: str) -> list[Cause]:
     return causes
 
 
-def _check_unique(name: Any, field: str, seen: set[str], causes: list[Cause]) -> None:
-    if not name:
-        causes.append(required(field))
-    elif not isinstance(name, str):
-        causes.append(wrong_type(field, name, "text"))
-    elif not DNS_LABEL.fullmatch(name) or len(name) > 63:
-        causes.append(
-            cause(
-                field,
-                f"Invalid value: {name[:80]!r}: use at most 63 lower-case letters, digits and '-', "
-                "beginning and ending with a letter or digit",
-            )
-        )
-    elif name in seen:
-        causes.append(cause(field, f"Duplicate value: {name!r}", "FieldValueDuplicate"))
-    else:
-        seen.add(name)
-
-
-def _check_volumes(spec: Json, field: str, causes: list[Cause]) -> set[str]:
-    names: set[str] = set()
-    for where, volume in listed(spec.get("volumes"), f"{field}.volumes", causes):
-        _check_unique(volume.get("name"), f"{where}.name", names, causes)
-        claim = volume.get("persistentVolumeClaim")
-        if isinstance(claim, dict) and not claim.get("claimName"):
-            causes.append(required(f"{where}.persistentVolumeClaim.claimName"))
-    return names
-
-
-def _check_container(
-    c: Json, field: str, names: set[str], volumes: set[str], causes: list[Cause]
-) -> None:
-    _check_unique(c.get("name"), f"{field}.name", names, causes)
-    image = c.get("image")
-    if not isinstance(image, str) or not image.strip():
-        causes.append(required(f"{field}.image", "an image is required"))
-    for where, port in listed(c.get("ports"), f"{field}.ports", causes):
-        if "containerPort" not in port:
-            causes.append(required(f"{where}.containerPort"))
-        whole_number(port.get("containerPort"), f"{where}.containerPort", causes, 1, 65535)
-        whole_number(port.get("hostPort"), f"{where}.hostPort", causes, 0, 65535)
-        if port.get("protocol", "TCP") not in _PROTOCOLS:
-            causes.append(unsupported(f"{where}.protocol", port["protocol"], _PROTOCOLS))
-    for where, env in listed(c.get("env"), f"{field}.env", causes):
-        name, value = env.get("name"), env.get("value")
-        if not isinstance(name, str) or not _ENV.fullmatch(name):
-            causes.append(required(f"{where}.name", "a name without '=' is required"))
-        if value is not None and not isinstance(value, str):
-            causes.append(wrong_type(f"{where}.value", value, "text: quote it"))
-    for where, mount in listed(c.get("volumeMounts"), f"{field}.volumeMounts", causes):
-        if not mount.get("mountPath"):
-            causes.append(required(f"{where}.mountPath"))
-        if mount.get("name") not in volumes:
-            causes.append(
-                cause(
-                    f"{where}.name",
-                    f"Not found: {mount.get('name')!r}: add a volume of this name",
-                    "FieldValueNotFound",
-                )
-            )
-    for name in ("command", "args"):
-        words = c.get(name)
-        if words is not None and not (
-            isinstance(words, list) and all(isinstance(w, str) for w in words)
-        ):
-            causes.append(wrong_type(f"{field}.{name}", words, "a list of text: quote each"))
-    _check_resources(c.get("resources"), f"{field}.resources", causes)
-
-
-def _check_resources(resources: Any, field: str, causes: list[Cause]) -> None:
-    if resources is None:
-        return
-    if not isinstance(resources, dict):
-        causes.append(wrong_type(field, resources, "an object with requests and limits"))
-        return
-    limits = amounts(resources.get("limits"), f"{field}.limits", causes)
-    requests = amounts(resources.get("requests"), f"{field}.requests", causes)
-    for name, wanted in requests.items():
-        limit = limits.get(name)
-        if limit is None:
-            continue
-        where = f"{field}.requests[{name}]"
-        if wanted > limit:
-            shown = resources["requests"][name]
-            causes.append(
-                cause(
-                    where,
-                    f"Invalid value: {shown!r}: must be less than or equal to {name} limit of "
-                    f"{resources['limits'][name]}",
-                )
-            )
-        elif _is_extended(name) and wanted != limit:
-            causes.append(cause(where, f"must be equal to {name} limit"))
-
-
 def _check_toleration(t: Json, field: str, causes: list[Cause]) -> None:
     operator, effect = t.get("operator") or "Equal", t.get("effect") or ""
     if operator not in ("Exists", "Equal"):
@@ -243,39 +73,6 @@ def _check_toleration(t: Json, field: str, causes: list[Cause]) -> None:
         causes.append(cause(f"{field}.value", "must be empty when operator is Exists"))
     if t.get("tolerationSeconds") is not None and effect != "NoExecute":
         causes.append(cause(f"{field}.effect", "must be NoExecute when tolerationSeconds is set"))
-
-
-def check_requirements(
-    value: Any, field: str, causes: list[Cause], operators: tuple[str, ...] = _LABEL_OPERATORS
-) -> None:
-    """matchExpressions of labels or nodes."""
-    for where, term in listed(value, field, causes):
-        key, operator, values = term.get("key"), term.get("operator"), term.get("values") or []
-        if not isinstance(key, str) or bad_key(key):
-            causes.append(cause(f"{where}.key", f"Invalid value: {key!r}: is no label key"))
-        if operator not in operators:
-            causes.append(unsupported(f"{where}.operator", operator, operators))
-        elif operator in ("In", "NotIn") and not values:
-            causes.append(
-                required(f"{where}.values", "must be specified when operator is In or NotIn")
-            )
-        elif operator in ("Exists", "DoesNotExist") and values:
-            causes.append(cause(f"{where}.values", f"must be empty when operator is {operator}"))
-        elif operator in ("Gt", "Lt") and (
-            len(values) != 1 or not re.fullmatch(r"-?\d+", str(values[0]))
-        ):
-            causes.append(cause(f"{where}.values", f"{operator} needs exactly one integer"))
-
-
-def check_selector(value: Any, field: str, causes: list[Cause]) -> None:
-    """A LabelSelector."""
-    if value is None:
-        return
-    if not isinstance(value, dict):
-        causes.append(wrong_type(field, value, "a label selector"))
-        return
-    causes.extend(check_labels(f"{field}.matchLabels", value.get("matchLabels")))
-    check_requirements(value.get("matchExpressions"), f"{field}.matchExpressions", causes)
 
 
 def _check_affinity(affinity: Any, field: str, causes: list[Cause]) -> None:
