@@ -34,7 +34,7 @@ from .watching import WatchAnswer
 
 log = logging.getLogger(__name__)
 
-_OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+_OPEN_PATHS = ("healthz", "livez", "readyz", "version")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 Answer = Response | WatchAnswer
@@ -76,7 +76,7 @@ class Face:
         path: str = request.scope["path"]
         user = authenticate(self._tokens, request.headers)
         if user is None:
-            if not path.startswith(_OPEN_PATHS):
+            if path.strip("/").split("/")[0] not in _OPEN_PATHS:
                 raise Unauthorized("Unauthorized")
             user = ANONYMOUS
         groups = request.headers.getlist("impersonate-group")
@@ -94,10 +94,10 @@ class Face:
     async def _route(self, call: Call) -> Answer:
         parts = [part for part in call.path.split("/") if part]
         first = parts[0] if parts else ""
-        if first in ("healthz", "livez", "readyz"):
-            return raw_answer(b"ok", media_type="text/plain")
         if first == "version":
             return json_answer(version.info())
+        if first in _OPEN_PATHS:
+            return raw_answer(b"ok", media_type="text/plain")
         about = (first == "api" and len(parts) <= 2) or (first == "apis" and len(parts) <= 3)
         if about or first in ("", "openapi"):
             self._authorize(call.user, Act("get", path=call.path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -69,7 +70,8 @@ class Bell:
         self._event = asyncio.Event()
 
     def ring(self) -> None:
-        if not self._loop.is_closed():
+        # Called from inside a write: a server that stops meanwhile must not make it fail.
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, seconds: float) -> None:
