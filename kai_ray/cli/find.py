@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import USAGE, Failure, missing
+from kai_ray.cli.suspension import SUSPEND
 from kai_ray.cli.views import jobs as view
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import NotFound, Object, Resource
+from kai_ray.cluster.port import NotFound, Object, Resource, Write
+
+#: Kinds that a bare name may mean before they have a gang.
+WORKLOADS = (*SUSPEND, R.DEPLOYMENT, R.STATEFUL_SET, R.POD)
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,25 @@ def find(connection: Connection, typed: str) -> Found:
         resource = resource_of(connection.port, job.api_version, job.kind)
         obj = connection.port.get(resource, job.name, job.namespace)
         return Found(resource, job.namespace, job.name, obj, job)
-    for resource in R.ALL if kind else ():
-        if resource.namespaced and _is_kind(resource.kind, resource.api_version, kind):
-            try:
-                obj = connection.port.get(resource, name, connection.namespace)
-            except NotFound:
-                continue
-            return Found(resource, connection.namespace, name, obj)
+    return _ungrouped(connection, kind, name) or _missing(connection, typed)
+
+
+def _ungrouped(connection: Connection, kind: str, name: str) -> Found | None:
+    """A workload that has no gang yet: it was submitted a moment ago, or is not ours."""
+    wanted = [
+        r
+        for r in (R.ALL if kind else WORKLOADS)
+        if r.namespaced and (not kind or _is_kind(r.kind, r.api_version, kind))
+    ]
+    space = connection.namespace
+    answers = connection.port.batch([Write(connection.port.get, (r, name, space)) for r in wanted])
+    for resource, answer in zip(wanted, answers, strict=True):
+        if isinstance(answer, dict):
+            return Found(resource, space, name, answer)
+    return None
+
+
+def _missing(connection: Connection, typed: str) -> NoReturn:
     raise missing("job", typed, next=f"kai get jobs -n {connection.namespace}")
 
 

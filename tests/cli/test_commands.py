@@ -197,6 +197,16 @@ def test_a_job_that_waits_says_why_and_where_it_stands(kai: Kai) -> None:
     kai.ok("job", "delete", "first", "second", "--wait")
 
 
+def test_a_job_without_a_gang_is_known_by_its_name(kai: Kai, cluster: EmbeddedCluster) -> None:
+    foreign = yaml.safe_load(job("foreign", 1))
+    foreign["spec"]["template"]["spec"]["schedulerName"] = "other-scheduler"
+    foreign["metadata"]["namespace"] = "default"
+    cluster.store.create(R.JOB, foreign)
+    assert "has no gang yet" in kai.ok("explain", "foreign")
+    assert "no gang yet" in kai.ok("describe", "job", "foreign")
+    assert "job/foreign deleted" in kai.ok("job", "delete", "foreign")
+
+
 def test_a_suspended_job_gives_its_gpus_back_and_can_go_on(kai: Kai) -> None:
     kai.ok("submit", "-", "--wait", "--timeout", "20", stdin=job("pausing", 1))
     assert "suspended" in kai.ok("job", "suspend", "pausing")

@@ -19,6 +19,11 @@ MOST_LINES = 500
 #: Files that may be longer, and why.
 LONG_FILES: dict[str, str] = {}
 
+#: Modules that no command reaches yet, and why they are here all the same.
+AHEAD: dict[str, str] = {
+    "kai_ray.scheduler.victims": "rules of eviction, judged by recorded cases before it is added",
+}
+
 #: Text files that are ours. `kai_ray/scheduler` is a link and is seen as `scheduler/`.
 TEXT = {".py", ".md", ".yaml", ".yml", ".toml", ".txt", ".in", ".json", ".mod", ".sum", ".go", ""}
 
@@ -88,11 +93,13 @@ def _module_name(path: Path) -> str:
     return ".".join(parts)
 
 
-def _imports(path: Path, name: str) -> Iterator[str]:
-    """Modules that a file names in imports, and in texts that look like a module of ours.
+@lru_cache(maxsize=2000)
+def _imports(path: Path, name: str) -> tuple[str, ...]:
+    """Modules that a file names in imports."""
+    return tuple(_imported(path, name))
 
-    Texts count because commands and policies are found by name (`Lazy("up", …)`, entry points).
-    """
+
+def _imported(path: Path, name: str) -> Iterator[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -134,9 +141,12 @@ def test_every_module_is_reached_from_a_command_or_a_benchmark() -> None:
     dead = sorted(
         n
         for n in shipped - seen
-        if not any(n.startswith(f"{w}.") or n.rpartition(".")[0] == w for w in walkers)
+        if not any(n.startswith(f"{w}.") for w in walkers)
+        and not any(n == a or n.startswith(f"{a}.") for a in AHEAD)
     )
     assert not dead, f"nothing reaches these modules: delete or use them: {dead}"
+    needless = [a for a in AHEAD if a not in shipped or a in seen]
+    assert not needless, f"AHEAD names modules that are used or gone: {needless}"
 
 
 #: Third-party modules that only some files may import, and which files those are.
