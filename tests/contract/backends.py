@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 
-from kai_ray.cluster.kube import KubePort
+from kai_ray.api.crd import crds, workload_crds
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.kube import KubePort, connect
 from kai_ray.cluster.memory import MemoryStore, install_defaults
-from kai_ray.cluster.port import Port
+from kai_ray.cluster.port import AlreadyExists, Object, Port
 from kai_ray.cluster.rest.server import RestServer
 
 
@@ -43,7 +47,29 @@ def rest() -> Iterator[Backend]:
     store.close()
 
 
+@contextmanager
+def real() -> Iterator[Backend]:
+    """The API server of the kubeconfig that KAI_CONTRACT_KUBECONFIG names, with controllers."""
+    port = connect(os.environ["KAI_CONTRACT_KUBECONFIG"])
+    for manifest in (*crds(), *workload_crds()):
+        with suppress(AlreadyExists):
+            port.create(r.CRD, manifest)
+    end = time.monotonic() + 30
+    while not all(map(_established, port.list(r.CRD).items)) and time.monotonic() < end:
+        time.sleep(0.1)
+    install_defaults(port)
+    yield Backend(port)
+    port.close()
+
+
+def _established(crd: Object) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
 BACKENDS: dict[str, Callable[[], AbstractContextManager[Backend]]] = {
     "memory": memory,
     "rest": rest,
 }
+if "KAI_CONTRACT_KUBECONFIG" in os.environ:
+    BACKENDS["real"] = real

@@ -5,34 +5,32 @@ from __future__ import annotations
 from kai_ray.api import labels
 from kai_ray.api.crd import crds, workload_crds
 from kai_ray.cluster import resources as r
-from kai_ray.cluster.port import AlreadyExists, Object, Resource
-
-from .store import MemoryStore
+from kai_ray.cluster.port import AlreadyExists, Object, Port, Resource
 
 _PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
 
 
-def install_defaults(store: MemoryStore, *, managed: bool = True) -> None:
+def install_defaults(port: Port, *, managed: bool = True) -> None:
     """Adds what is missing; objects that exist are left as they are.
 
     `managed` labels the namespace `default` so that pods there are scheduled by us.
     """
     for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
         mark = {labels.MANAGED_NAMESPACE: "true"} if managed and name == "default" else {}
-        _add(store, r.NAMESPACE, {"metadata": {"name": name, "labels": mark}})
+        _add(port, r.NAMESPACE, {"metadata": {"name": name, "labels": mark}})
     for manifest in (*crds(), *workload_crds()):
-        _add(store, r.CRD, manifest)
+        _add(port, r.CRD, manifest)
     for name, value in _PRIORITIES.items():
-        _add(store, r.PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+        _add(port, r.PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
     share = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
     every = {"gpu": share, "cpu": share, "memory": share}
     _add(
-        store,
+        port,
         r.QUEUE,
         {"metadata": {"name": labels.DEFAULT_PARENT_QUEUE}, "spec": {"resources": every}},
     )
     _add(
-        store,
+        port,
         r.QUEUE,
         {
             "metadata": {"name": labels.DEFAULT_QUEUE},
@@ -41,8 +39,8 @@ def install_defaults(store: MemoryStore, *, managed: bool = True) -> None:
     )
 
 
-def _add(store: MemoryStore, resource: Resource, obj: Object) -> None:
+def _add(port: Port, resource: Resource, obj: Object) -> None:
     try:
-        store.create(resource, obj)
+        port.create(resource, obj)
     except AlreadyExists:
         return
