@@ -27,6 +27,7 @@ from .kinds import (
     ray_service,
     runai_job,
     spark_application,
+    stateful_set,
     train_job,
 )
 from .skipped import with_kind_defaults
@@ -39,7 +40,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", "ReplicationController"): default.DEFAULT,
     ("apps", "Deployment"): deployment.RULE,
     ("apps", "ReplicaSet"): default.DEFAULT,
-    ("apps", "StatefulSet"): default.DEFAULT,
+    ("apps", "StatefulSet"): stateful_set.RULE,
     ("apps", "DaemonSet"): default.DEFAULT,
     ("batch", "Job"): job.RULE,
     ("batch", "CronJob"): cronjob.RULE,

@@ -130,8 +130,8 @@ def _posed(given: Mapping[str, Any]) -> tuple[Rule, Workload]:
     config, top = given["config"], given["top_owner"] or {}
     where = config.get("default_config_per_type_config_map_name")
     settings = Settings(
-        queue_label=config.get("queue_label_key") or "kai.scheduler/queue",
-        node_pool_label=config.get("node_pool_label_key") or "kai.scheduler/node-pool",
+        queue_label=config.get("queue_label_key", "kai.scheduler/queue"),
+        node_pool_label=config.get("node_pool_label_key", "kai.scheduler/node-pool"),
         defaults_config_map=(config["default_config_per_type_config_map_namespace"], where)
         if where
         else None,

@@ -167,12 +167,20 @@ def test_other_owners_have_one_group_of_minimum_one(version: str, kind: str, pri
     gangful = workload(
         version,
         kind,
-        {"replicas": 2, "template": pods()},
+        {"replicas": 2, "podManagementPolicy": "Parallel", "template": pods()},
         annotations={"kai.scheduler/min-member": "2"},
     )
     assert gang(gangful).min_member == 2
     gangful["metadata"]["annotations"]["kai.scheduler/min-member"] = "3"
     assert "kai.scheduler/min-member" in refusal(gangful)
+
+
+def test_a_stateful_set_that_makes_pods_one_by_one_cannot_be_a_gang() -> None:
+    notes = {"kai.scheduler/min-member": "2"}
+    body = {"replicas": 2, "template": pods()}
+    assert "podManagementPolicy" in refusal(
+        workload("apps/v1", "StatefulSet", body, annotations=notes)
+    )
 
 
 def test_documents_that_run_no_pods_are_left_out() -> None:

@@ -60,7 +60,10 @@ class ReplicatedJob:
 def replicated_jobs(w: Workload) -> list[ReplicatedJob]:
     in_order = _in_order(w.subject)
     found: list[ReplicatedJob] = []
-    for i, raw in enumerate(sequence(w.subject, "spec.replicatedJobs")):
+    stated = sequence(w.subject, "spec.replicatedJobs")
+    if len(stated) > LARGEST_TREE:
+        raise too_many(len(stated), "spec.replicatedJobs")
+    for i, raw in enumerate(stated):
         field = f"spec.replicatedJobs[{i}]"
         if not isinstance(raw, dict):
             raise GroupError(field, "is not an object", "write a replicated Job there")

@@ -61,7 +61,10 @@ def worker_groups(spec: Object, at: str, *, strict: bool = False) -> list[Worker
     autoscaling = flag(spec, "enableInTreeAutoscaling", at)
     taken = {HEAD, SUBMITTER, REDIS_CLEANUP}
     found: list[WorkerGroup] = []
-    for i, raw in enumerate(sequence(spec, "workerGroupSpecs", at)):
+    stated = sequence(spec, "workerGroupSpecs", at)
+    if len(stated) > LARGEST_TREE:
+        raise too_many(len(stated), f"{at}.workerGroupSpecs")
+    for i, raw in enumerate(stated):
         field = f"{at}.workerGroupSpecs[{i}]"
         if not isinstance(raw, dict):
             raise GroupError(field, "is not an object", "write a worker group there")
