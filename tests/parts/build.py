@@ -79,7 +79,7 @@ def cache_dir() -> Path:
 
 
 def _home(part: Part) -> Path:
-    pins = hashlib.sha256()
+    pins = hashlib.sha256(repr(part).encode())
     for file in ("go.mod", "go.sum", "tools.go"):
         pins.update((HERE / part.folder / file).read_bytes())
     return cache_dir() / f"{part.folder}-{pins.hexdigest()[:12]}"

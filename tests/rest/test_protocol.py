@@ -92,6 +92,10 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(ask: Ask, namespac
     assert reason(answer) == (413, "RequestEntityTooLarge")
 
 
+def test_headers_beyond_the_limit_are_refused(ask: Ask) -> None:
+    assert ask("GET", "/api/v1/pods", X_Long="x" * 100_000).status == 400
+
+
 def test_an_object_beyond_the_limit_is_refused(ask: Ask, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     answer = ask("POST", path, config_map(data={"a": "x" * 2_000_000}))

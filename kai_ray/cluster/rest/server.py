@@ -12,6 +12,7 @@ import secrets
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,11 @@ class RestServer:
             target=server.run, args=([self._socket],), name="kai-rest", daemon=True
         )
         self._thread.start()
-        if not server.ready.wait(START_S):
-            raise RuntimeError("the REST server did not start")
+        end = time.monotonic() + START_S
+        while not server.ready.wait(0.1):
+            if not self._thread.is_alive() or time.monotonic() > end:
+                self.stop()
+                raise RuntimeError("the REST server did not start: see the log")
         return self
 
     def stop(self) -> None:
