@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import connect
+from kai_ray.cli import connect, examples
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
 
 if TYPE_CHECKING:
@@ -155,10 +155,16 @@ def _greet(config: ClusterConfig, url: str, target: Path, state: str | None) -> 
         click.echo(f"  state       {state}")
     click.echo("\nNext, in another terminal:")
     click.echo("  kai get nodes")
-    click.echo("  kai submit examples/queues.yaml examples/workloads --wait")
+    click.echo(f"  kai submit {_examples()}/queues.yaml {_examples()}/workloads")
     click.echo("  kai get jobs -w")
     click.echo(f"  export KUBECONFIG={target}; kubectl get pods -o wide")
     click.echo("\nCtrl-C stops it.")
+
+
+def _examples() -> str:
+    """The examples' folder, as it is typed from here."""
+    folder = examples.folder()
+    return os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder)
 
 
 def _stop_signals() -> threading.Event:
