@@ -26,6 +26,9 @@ _STATUS_READ = {
     "JobSet": ("replicatedJobsStatus",),
     "Job": ("succeeded", "conditions"),
     "SparkApplication": ("sparkApplicationId",),
+    **dict.fromkeys(
+        ("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "PaddleJob", "MPIJob"), ("replicaStatuses",)
+    ),
     "PodGang": (),
 }
 

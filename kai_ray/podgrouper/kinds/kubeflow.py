@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kai_ray.podgrouper.build import build_group, pod_template, soft_template
 from kai_ray.podgrouper.groups import Group, Member, SubGroup
@@ -70,6 +70,22 @@ def members(w: Workload, specs: str) -> tuple[Member, ...]:
     return tuple(Member(r.kind.lower(), r.template, r.number) for r in replica_specs(w, specs))
 
 
+def succeeded(w: Workload) -> dict[str, int]:
+    """Pods that have ended well, by replica type in lower case; types without any are left out."""
+    found: dict[str, int] = {}
+    for kind, raw in mapping(w.subject, "status.replicaStatuses").items():
+        number = count(raw, "succeeded", 0) if isinstance(raw, dict) else 0
+        if number:
+            found[kind.lower()] = number
+    return found
+
+
+def _less(group: SubGroup, number: int) -> SubGroup:
+    if not number or group.min_member is None:
+        return group
+    return replace(group, min_member=max(0, group.min_member - number))
+
+
 def kubeflow_group(
     w: Workload,
     min_member: int,
@@ -79,6 +95,11 @@ def kubeflow_group(
 ) -> Group:
     """A group whose queue and priority may stand in the job's own schedulingPolicy."""
     policy = "spec.runPolicy.schedulingPolicy"
+    done = succeeded(w)
+    if done:
+        # What has succeeded is never made again: a pod that is replaced must not wait for it.
+        min_member = max(0, min_member - sum(done.values()))
+        sub_groups = [_less(s, done.get(s.name, 0)) for s in sub_groups]
     queue, priority = f"{policy}.queue", f"{policy}.priorityClass"
     return build_group(
         w,
