@@ -14,6 +14,7 @@ from kai_ray.cluster.memory import MemoryStore, acting_as, install_defaults
 from kai_ray.cluster.memory import log as log_module
 from kai_ray.cluster.port import (
     AdmissionRequest,
+    ApiError,
     BadRequest,
     Forbidden,
     Gone,
@@ -286,3 +287,24 @@ def test_ten_thousand_pods_are_made_and_bound_in_seconds() -> None:
     for i in range(10_000):
         store.bind("default", f"p{i}", "n1", annotations={"pod-group-name": "g"})
     assert time.process_time() - start < 10, "about one second of a quiet core"
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "a." * 500_000, "a-" * 500_000 + "!"])
+def test_names_of_a_megabyte_are_refused_in_no_time(text: str) -> None:
+    store = _store()
+    bad = [
+        {**_config("m"), "metadata": {"name": text, "namespace": "default"}},
+        {**_config("m"), "metadata": {"name": "m", "namespace": "default", "labels": {text: "x"}}},
+        {**_config("m"), "metadata": {"name": "m", "namespace": "default", "labels": {"x": text}}},
+        {"metadata": {"name": "q"}, "spec": {"parentQueue": text, "resources": {}}},
+        _pod("p", nodeName=text),
+        _pod("p", containers=[{"name": text, "image": "i"}]),
+        _pod("p", containers=[{"name": "c", "image": "i", "resources": {"limits": {"cpu": text}}}]),
+    ]
+    start = time.process_time()
+    for obj in bad:
+        kind = r.POD if "containers" in obj.get("spec", {}) else r.CONFIG_MAP
+        with pytest.raises(ApiError) as refused:
+            store.create(r.QUEUE if "parentQueue" in obj.get("spec", {}) else kind, obj)
+        assert len(refused.value.message) < 2_000
+    assert time.process_time() - start < 2

@@ -1,19 +1,21 @@
 """x-kubernetes-validations: CEL rules of CRDs.
 
-A rule that compares with `oldSelf` runs on updates only. A rule that calls a function which the
-engine does not have (Kubernetes adds some to CEL) is left out with one warning: refusing every
-object would be worse.
+A rule that compares with `oldSelf` runs on updates only. A rule that calls a function which neither
+the engine nor `celfunctions` has is left out with one warning: refusing every object would be
+worse.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kai_ray.cluster.port import Object
 
+from .celfunctions import FUNCTIONS
 from .meta import Cause, cause
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Rule:
     transition: bool
     optional_old: bool
     escaped: bool
+    functions: dict[str, Callable[..., Any]]
     usable: bool = True
 
 
@@ -61,6 +64,7 @@ def compile_rule(rule: Object, path: str) -> Rule:
         transition="oldSelf" in program.variables(),
         optional_old=bool(rule.get("optionalOldSelf")),
         escaped="__" in source,
+        functions={n: FUNCTIONS[n] for n in program.functions() if n in FUNCTIONS},
     )
 
 
@@ -74,7 +78,7 @@ def run_rules(rules: list[Rule], value: Any, old: Any, path: str) -> list[Cause]
         if rule.transition:
             scope["oldSelf"] = _escaped(old) if rule.escaped else old
         try:
-            holds = rule.program.execute(scope)
+            holds = rule.program.execute(_context(rule, scope))
         except Exception as error:
             if unknown := _UNKNOWN_CALL.search(str(error)):
                 log.warning("CEL rule %r is not checked: no function %s", rule.source, unknown[1])
@@ -88,10 +92,18 @@ def run_rules(rules: list[Rule], value: Any, old: Any, path: str) -> list[Cause]
     return causes
 
 
+def _context(rule: Rule, scope: dict[str, Any]) -> Any:
+    if not rule.functions:
+        return scope
+    import cel
+
+    return cel.Context(scope, rule.functions)
+
+
 def _message(rule: Rule, scope: dict[str, Any], value: Any) -> str:
     if rule.message_program is not None:
         try:
-            text = rule.message_program.execute(scope)
+            text = rule.message_program.execute(_context(rule, scope))
         except Exception:
             text = None
         if isinstance(text, str) and text.strip():

@@ -26,7 +26,7 @@ def _check_unique(name: Any, field: str, seen: set[str], causes: list[Cause]) ->
         causes.append(required(field))
     elif not isinstance(name, str):
         causes.append(wrong_type(field, name, "text"))
-    elif not DNS_LABEL.fullmatch(name) or len(name) > 63:
+    elif len(name) > 63 or not DNS_LABEL.fullmatch(name):
         causes.append(
             cause(
                 field,

@@ -14,6 +14,7 @@ from .kinds import Served
 
 LONGEST_NAME = 253
 LONGEST_LABEL = 63
+_LONGEST_WORDS = 400
 LARGEST_ANNOTATIONS_BYTES = 256 * 1024
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -32,11 +33,17 @@ Cause = dict[str, str]
 
 
 def cause(field: str, message: str, reason: str = "FieldValueInvalid") -> Cause:
-    return {"reason": reason, "message": message, "field": field}
+    return {"reason": reason, "message": _short(message), "field": _short(field)}
+
+
+def _short(text: str) -> str:
+    """Refusals quote what they refuse, but not a megabyte of it."""
+    return text if len(text) <= _LONGEST_WORDS else f"{text[: _LONGEST_WORDS - 3]}..."
 
 
 def invalid(served: Served, name: str, causes: list[Cause]) -> Invalid:
     """The refusal of a whole object, naming each field and its mend."""
+    name = _short(name)
     words = [f"{c['field']}: {c['message']}" for c in causes]
     joined = words[0] if len(words) == 1 else "[" + ", ".join(words) + "]"
     res = served.resource
@@ -194,7 +201,7 @@ def _check_name(served: Served, meta: Object) -> Iterator[Cause]:
         yield cause("metadata.name", "must be text", "FieldValueTypeInvalid")
         return
     namespace = meta.get("namespace", "")
-    if namespace and (not DNS_LABEL.fullmatch(namespace) or len(namespace) > LONGEST_LABEL):
+    if namespace and (len(namespace) > LONGEST_LABEL or not DNS_LABEL.fullmatch(namespace)):
         yield cause(
             "metadata.namespace",
             f"Invalid value: {namespace[:80]!r}: use at most 63 lower-case letters, digits and '-'",
@@ -206,7 +213,7 @@ def _check_name(served: Served, meta: Object) -> Iterator[Cause]:
             yield cause("metadata.name", f"Invalid value: {name!r}: may not contain '/' or '%'")
     elif plural in _LABEL_NAMED or plural in _SERVICE_NAMED:
         form = DNS_LABEL if plural in _LABEL_NAMED else _DNS_1035
-        if not form.fullmatch(name) or len(name) > LONGEST_LABEL:
+        if len(name) > LONGEST_LABEL or not form.fullmatch(name):
             yield cause(
                 "metadata.name",
                 f"Invalid value: {name!r}: use lower-case letters, digits and '-', 63 at most, "
@@ -224,9 +231,9 @@ def _check_name(served: Served, meta: Object) -> Iterator[Cause]:
 def bad_key(key: str) -> str | None:
     """Why `key` is no label or annotation key, or None."""
     prefix, slash, name = key.rpartition("/")
-    if slash and (not DNS_SUBDOMAIN.fullmatch(prefix) or len(prefix) > LONGEST_NAME):
+    if slash and (len(prefix) > LONGEST_NAME or not DNS_SUBDOMAIN.fullmatch(prefix)):
         return f"the prefix of {key[:80]!r} must be a DNS subdomain"
-    if not _QUALIFIED.fullmatch(name) or len(name) > LONGEST_LABEL:
+    if len(name) > LONGEST_LABEL or not _QUALIFIED.fullmatch(name):
         return f"the name part of {key[:80]!r} must be 1 to 63 letters, digits, '-', '_' or '.'"
     return None
 

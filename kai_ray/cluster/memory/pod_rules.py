@@ -47,8 +47,8 @@ def check_spec(spec: Any, field: str) -> list[Cause]:
         text = spec.get(name)
         if text is not None and not isinstance(text, str):
             causes.append(wrong_type(f"{field}.{name}", text, "text"))
-        elif text and not DNS_SUBDOMAIN.fullmatch(text):
-            causes.append(cause(f"{field}.{name}", f"Invalid value: {text!r}: is no name"))
+        elif text and (len(text) > 253 or not DNS_SUBDOMAIN.fullmatch(text)):
+            causes.append(cause(f"{field}.{name}", f"Invalid value: {text[:80]!r}: is no name"))
     causes.extend(check_labels(f"{field}.nodeSelector", spec.get("nodeSelector")))
     for where, toleration in listed(spec.get("tolerations"), f"{field}.tolerations", causes):
         _check_toleration(toleration, where, causes)
