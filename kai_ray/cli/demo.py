@@ -75,7 +75,7 @@ def _connection(server: RestServer) -> Iterator[Connection]:
 
 def _submit(connection: Connection, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Applies every object; (kind, name) of each workload, as it is submitted."""
-    for document in manifests.read([str(f) for f in files]):
+    for document in manifests.read([str(f) for f in files]) if files else ():
         submitted = apply(connection, document.object)
         if runs_pods(document.object):
             yield submitted.resource.kind, submitted.name

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import kai_ray
-from kai_ray.cli.failures import Failure
+from kai_ray.cli.failures import USAGE, Failure
 
 
 def folder() -> Path:
@@ -38,17 +38,11 @@ def samples(named: str | None) -> list[Path]:
 
     A folder that holds none of `SAMPLES` gives all its manifests.
     """
-    shared = os.environ.get("KAI_SHARED")
-    places = [Path(named)] if named else []
-    if not named:
-        places += [Path(shared) / "manifests"] if shared else []
-        places.append(folder().parent.parent / "shared" / "manifests")
-    for place in places:
-        found = [place / name for name in SAMPLES if (place / name).is_file()]
-        if found:
-            return found
-        if named and place.is_dir():
-            return [place]
     if named:
-        raise Failure(f"{named}: no such folder", code=2)
-    return []
+        place = Path(named)
+        if not place.is_dir():
+            raise Failure(f"{named}: no such folder", code=USAGE)
+        return [place / n for n in SAMPLES if (place / n).is_file()] or [place]
+    shared = os.environ.get("KAI_SHARED") or folder().parent.parent / "shared"
+    place = Path(shared) / "manifests"
+    return [place / n for n in SAMPLES if (place / n).is_file()]

@@ -9,16 +9,18 @@ import sys
 from pathlib import Path
 
 from kai_ray.cli import examples
+from tests.shared import shared_dir
 
 from .conftest import EXAMPLES
 
 
-def run(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def run(tmp_path: Path, *args: str, shared: bool = False) -> subprocess.CompletedProcess[str]:
+    """`shared`: take upstream samples from where tests find them."""
     file = tmp_path / "cluster.yaml"
     text = (EXAMPLES / "cluster.yaml").read_text()
     file.write_text(text.replace("meanSeconds: 9", "meanSeconds: 2").replace("spread: 2", ""))
     command = [sys.executable, "-c", "from kai_ray.cli import main; main()", "demo"]
-    env = {k: v for k, v in os.environ.items() if k != "KAI_SHARED"}
+    env = {**os.environ, "KAI_SHARED": str(shared_dir() if shared else tmp_path / "none")}
     return subprocess.run(
         [*command, "--cluster", str(file), *args],
         env=env | {"KAI_HOME": str(tmp_path), "HOME": str(tmp_path)},
@@ -45,7 +47,16 @@ def test_the_demonstration_ends_well_and_shows_who_waited(tmp_path: Path) -> Non
     assert re.search(r"waited \d+\.\d s for a gang of \d+ pods, \d+ GPUs:\n +Waiting for", summary)
     waits = re.findall(r"in queue (\w+): .*\((\w+)\)$", done.stdout, re.MULTILINE)
     assert waits
+    assert "upstream" not in done.stdout
     assert not (tmp_path / "up.json").exists()
+
+
+def test_upstream_samples_run_beside_the_examples(tmp_path: Path) -> None:
+    done = run(tmp_path, shared=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "7 upstream samples, unchanged" in done.stdout
+    for workload in ("RayJob rayjob-sample", "RayCluster raycluster-kuberay", "MPIJob tensorflow"):
+        assert workload in done.stdout.partition("Summary")[2]
 
 
 def test_a_folder_of_other_manifests_takes_part(tmp_path: Path) -> None:
