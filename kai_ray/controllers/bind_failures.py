@@ -43,6 +43,9 @@ class BindFailures:
         self._encoder.hold_pod(pod, uid)
         return backoff.wait_s(self.count(pod, uid))
 
+    def pods(self) -> list[Key]:
+        return list(self._known)
+
     def clear(self, pod: Key) -> None:
         """It is bound, or it is gone."""
         known = self._known.pop(pod, None)

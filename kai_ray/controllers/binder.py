@@ -8,6 +8,7 @@ happened, so a restart loses nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kai_ray.cluster import resources as kinds
@@ -75,6 +76,10 @@ class Binder:
             self._encoder.assume(g.pod, g.uid, g.node)
             self._open.setdefault(g.group, {})[g.pod] = g
         self._send(good)
+
+    def failing(self) -> Iterable[Key]:
+        """Pods whose bind has failed and has not succeeded since."""
+        return self._failures.pods()
 
     def reconcile(self, key: str) -> float | None:
         if key.startswith(_RELEASE):

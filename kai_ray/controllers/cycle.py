@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kai_ray.cluster.port import Key
 from kai_ray.encode import Encoded
@@ -16,9 +18,23 @@ from kai_ray.scheduler.snapshot import ALLOCATED, Bools, Snapshot, TaskState
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
+    """`state` [T] is where each pod stands after the Plan was carried out, as far as it was."""
+
     number: int
     encoded: Encoded
     plan: Plan
+    state: NDArray[np.int8]
+
+
+def carried_out(number: int, encoded: Encoded, plan: Plan, failing: Iterable[Key] = ()) -> Cycle:
+    """The record of a cycle. Binds of `failing` pods have not happened, whatever is hoped."""
+    state = encoded.snapshot.tasks.state.copy()
+    state[plan.bind_task] = TaskState.BINDING
+    for pod in failing:
+        row = encoded.names.row_of(pod)
+        if row >= 0 and state[row] == TaskState.BINDING:
+            state[row] = TaskState.PENDING
+    return Cycle(number, encoded, plan, state)
 
 
 def unfinished(snapshot: Snapshot) -> Bools:

@@ -15,7 +15,7 @@ from kai_ray.cluster.port import Key, NotFound, Object, Port, Resource, key_of
 from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
 from kai_ray.controllers.conditions import find
-from kai_ray.controllers.cycle import Cycle
+from kai_ray.controllers.cycle import Cycle, carried_out
 from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.verdict import Verdict, Verdicts
@@ -117,7 +117,7 @@ def explain_workload(
     """
     encoder, groups = _listed(port, config, member_of or Members.over(port).of)
     encoded = encoder.snapshot((clock or SystemClock()).now())
-    cycle = Cycle(0, encoded, decide(encoded.snapshot, policy))
+    cycle = carried_out(0, encoded, decide(encoded.snapshot, policy))
     chosen = [g for g in groups.values() if _belongs(g, kind, name, namespace)]
     if kind.lower() == "pod":
         chosen = _of_pod(encoder, groups, Key(namespace, name))

@@ -43,11 +43,9 @@ FIRST_AMOUNT = 8
 
 
 def gang_facts(cycle: Cycle) -> GangFacts:
-    """Counted from the snapshot, with the binds of the Plan as placed."""
+    """Counted from the snapshot and from what the binder made of the Plan."""
     encoded, snapshot = cycle.encoded, cycle.encoded.snapshot
-    count, tasks = snapshot.gangs.count, snapshot.tasks
-    state = tasks.state.copy()
-    state[cycle.plan.bind_task] = TaskState.BINDING
+    count, tasks, state = snapshot.gangs.count, snapshot.tasks, cycle.state
     mine = tasks.gang >= 0
     gang = tasks.gang[mine]
     resources = snapshot.resources

@@ -10,8 +10,8 @@ from kai_ray.cluster.port import Object, Resource
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
-from kai_ray.controllers.cycle import Cycle, only, unfinished
-from kai_ray.encode import RESOURCES, Encoder
+from kai_ray.controllers.cycle import Cycle, carried_out, only, unfinished
+from kai_ray.encode import RESOURCES, Encoded, Encoder
 from kai_ray.scheduler import DEFAULT, Plan, Policy, Snapshot, decide
 
 _NEEDED = (kinds.NODE, kinds.POD, kinds.QUEUE, kinds.POD_GROUP)
@@ -67,7 +67,7 @@ class SchedulingLoop:
         self._next_s = now + self._config.period_s
         self._complete(now)
         encoded = self._encoder.snapshot(now)
-        self._act(Cycle(self.cycles, encoded, self._decide(encoded.snapshot)))
+        self._act(encoded, self._decide(encoded.snapshot))
         self._seen = version  # not before: what fails half-way is to be done again
         self._stuck_s = self._encoder.next_stuck_s(now)
         return self._stuck_s - now + 0.001 if self._stuck_s != float("inf") else None
@@ -86,9 +86,9 @@ class SchedulingLoop:
     def _decide(self, snapshot: Snapshot) -> Plan:
         return decide(snapshot, self._policy)
 
-    def _act(self, cycle: Cycle) -> None:
+    def _act(self, encoded: Encoded, plan: Plan) -> None:
+        self._binder.bind(encoded, plan)
+        self.last = cycle = carried_out(self.cycles, encoded, plan, self._binder.failing())
         self.cycles += 1
-        self.last = cycle
-        self._binder.bind(cycle.encoded, cycle.plan)
         for observe in self._observers:
             observe(cycle)

@@ -254,10 +254,8 @@ class StaleGangs:
 
 def _below_minimum(cycle: Cycle) -> Bools:
     """[G] gangs that hold pods but, with those that have succeeded, not their minimum."""
-    snapshot, plan = cycle.encoded.snapshot, cycle.plan
-    state = snapshot.tasks.state.copy()
-    state[plan.bind_task] = TaskState.BINDING
-    tasks = dataclasses.replace(snapshot.tasks, state=state)
+    snapshot = cycle.encoded.snapshot
+    tasks = dataclasses.replace(snapshot.tasks, state=cycle.state)
     held = leaf_counts(snapshot.subgroups, tasks, ALLOCATED)
     done = leaf_counts(snapshot.subgroups, tasks, (TaskState.SUCCEEDED,))
     enough = met(snapshot.subgroups, held + done)[snapshot.gangs.root]

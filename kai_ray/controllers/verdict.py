@@ -59,13 +59,13 @@ class Verdicts:
         pod = self._of_pods.get(group)
         if pod is not None:
             return Verdict(Reason.MISCONFIGURED, f"pod {pod.name}: {pod.message}", blocks)
+        failing = self._failing(group)
         if wait is None:
-            return None
+            return None if failing is None else Verdict(Reason.BACKING_OFF, failing, blocks)
         if wait.reason in _QUEUE_REFUSALS:
             found = self._queue(wait, group)
             if found is not None:
                 return found
-        failing = self._failing(group)
         if failing is not None:
             return Verdict(Reason.BACKING_OFF, failing, blocks)
         return Verdict(wait.reason, sentence(wait, self._encoded), blocks, wait.queue_cause)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -39,6 +40,15 @@ class Names:
 
     def pod(self, row: int) -> Key:
         return self.pod_order[self.pod_index[row]]
+
+    def row_of(self, pod: Key) -> int:
+        """The task row of a pod, -1 for none."""
+        position = bisect_left(self.pod_order, pod)
+        if position == len(self.pod_order) or self.pod_order[position] != pod:
+            return -1
+        row = int(np.searchsorted(self.pod_index, position))
+        found = row < len(self.pod_index) and self.pod_index[row] == position
+        return row if found else -1
 
     def pod_object(self, row: int) -> Object | None:
         """The pod as it is known now; None if it has gone since."""
