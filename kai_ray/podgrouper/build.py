@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from kai_ray.api import labels as keys
@@ -162,10 +161,6 @@ def soft_template(holder: Any, path: str) -> Object:
     """The pod template at `path`, {} where there is none: sizes are then not known."""
     value = dig(holder, path)
     return value if isinstance(value, dict) else {}
-
-
-def with_notes(group: Group, *notes: str) -> Group:
-    return replace(group, notes=(*group.notes, *notes))
 
 
 def with_containers(template: Object, part: str, extra: Iterable[Object]) -> Object:

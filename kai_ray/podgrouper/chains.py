@@ -119,10 +119,6 @@ class Resolved:
     error: GroupError | None = None
     skipped: bool = False
 
-    @property
-    def subject_uid(self) -> str:
-        return uid_of(self.workload.subject)
-
     def for_pod(self, pod: Object) -> tuple[Workload, Sequence[Group]]:
         """The workload as `pod` sees it, and its groups. Raises GroupError."""
         if self.error is not None:

@@ -67,7 +67,8 @@ class Members:
         return Membership(place.group, self._leaf(place, groups, pod) or "")
 
     def _bare(self, pod: Object) -> Membership | None:
-        w = Workload(pod, (), pod, self.reader, self.settings)
+        whole = {"apiVersion": "v1", "kind": "Pod", **pod}
+        w = Workload(whole, (), whole, self.reader, self.settings)
         if is_skipped(self.reader.get("v1", "Namespace", w.namespace)) or not uid_of(pod):
             return None
         rule, w = resolve(w)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,10 +36,6 @@ def as_objects(plans: Sequence[WorkloadPlan]) -> list[dict[str, Any]]:
         }
         for plan in plans
     ]
-
-
-def to_json(plans: Sequence[WorkloadPlan]) -> str:
-    return json.dumps(as_objects(plans), indent=2)
 
 
 def _gang(gang: Gang) -> dict[str, Any]:

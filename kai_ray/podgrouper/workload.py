@@ -124,5 +124,3 @@ class Rule:
     place: Placer = first_group
     per_pod: bool = False
     defaults: Callable[[Object], Object] | None = None
-    #: Seconds after which to look again though nothing changed; None: never.
-    children: tuple[tuple[str, str], ...] = ()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kai_ray.podgrouper.build import build_group, group_name
+from kai_ray.podgrouper.build import build_group
 from kai_ray.podgrouper.groups import Group, Member
-from kai_ray.podgrouper.values import Object, labels, name_of, uid_of
-from kai_ray.podgrouper.workload import UNKNOWN_UID, Place, Rule, Workload
+from kai_ray.podgrouper.values import Object, labels
+from kai_ray.podgrouper.workload import Rule, Workload
 
 SPARK_NAME = "spark-app-name"
 SPARK_SELECTOR = "spark-app-selector"
@@ -25,14 +25,6 @@ def pod_groups(w: Workload) -> list[Group]:
             members=(Member("pod", w.subject, 1),),
         )
     ]
-
-
-def single_name(pod: Object, planning: bool) -> str:
-    return f"pg-{name_of(pod)}-{UNKNOWN_UID}" if planning and not uid_of(pod) else group_name(pod)
-
-
-def place_pod(w: Workload, pod: Object, groups: object) -> Place:
-    return Place(spark_group_name(pod) or group_name(pod))
 
 
 RULE = Rule(pod_groups, per_pod=True)
