@@ -23,8 +23,9 @@ _SUFFIX = {
     "Pi": Decimal(2**50),
     "Ei": Decimal(2**60),
 }
-#: Quantities beyond this are refused: sums of a million of them still fit an int64.
-LARGEST = 2**63 // 10**6
+#: Quantities beyond this are refused (128 TiB in bytes: more than any node has of anything), so
+#: that sums over 65,000 nodes or pods still fit an int64.
+LARGEST = 2**47
 
 
 @lru_cache(maxsize=8192)

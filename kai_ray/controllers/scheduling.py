@@ -15,6 +15,8 @@ from kai_ray.encode import RESOURCES, Encoded, Encoder
 from kai_ray.scheduler import DEFAULT, Plan, Policy, Snapshot, decide
 
 _NEEDED = (kinds.NODE, kinds.POD, kinds.QUEUE, kinds.POD_GROUP)
+#: Kinds that may be hidden from us: what cannot be seen is not held against a pod.
+_OPTIONAL = (kinds.PVC, kinds.CONFIG_MAP)
 
 
 class SchedulingLoop:
@@ -61,6 +63,9 @@ class SchedulingLoop:
             return self._next_s - now
         if not self._fresh():
             return self._config.period_s
+        for resource in _OPTIONAL:
+            connected = self._runtime.informer(resource).connected
+            self._encoder.trust(resource, connected)
         version = self._encoder.version
         if version == self._seen and now <= self._stuck_s:
             return None

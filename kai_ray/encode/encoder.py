@@ -128,6 +128,15 @@ class Encoder:
     def release_pod(self, pod: Key) -> None:
         self.pods.unhold(pod)
 
+    def trust(self, resource: Resource, known: bool) -> None:
+        """Whether an object of this kind that was never fed does not exist (else: who knows)."""
+        if known != (resource.kind not in self.storage.hidden):
+            if known:
+                self.storage.hidden.discard(resource.kind)
+            else:
+                self.storage.hidden.add(resource.kind)
+            self.pods.kind_changed(resource.kind)
+
     def _regroup(self, group: Key) -> None:
         row = self._rows.get(group)
         if row is not None:

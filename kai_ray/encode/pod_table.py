@@ -221,12 +221,16 @@ class PodTable:
     def depends_changed(self, kind: str, key: Key) -> None:
         """A claim, volume, class or ConfigMap has changed."""
         if kind == "StorageClass":
-            found = {k for d, pods in self._dependents.items() if d[0] == kind for k in pods}
-            self._again(list(found))
+            self.kind_changed(kind)
         else:
             found = self._dependents.get((kind, key.namespace, key.name))
             if found:
                 self._again(list(found))
+
+    def kind_changed(self, kind: str) -> None:
+        """All that depends on any object of a kind is looked at anew."""
+        found = {k for d, pods in self._dependents.items() if d[0] == kind for k in pods}
+        self._again(list(found))
 
     def put_managed(self, namespace: str, managed: bool) -> None:
         if managed == (namespace in self._managed):

@@ -30,8 +30,7 @@ class Storage:
         self.volumes: dict[Key, Object] = {}
         self.classes: dict[Key, Object] = {}
         self.config_maps: dict[Key, Object] = {}
-        self.knows_claims = True
-        self.knows_config_maps = True
+        self.hidden: set[str] = set()  # kinds of which absence says nothing
 
     def by_kind(self, kind: str) -> dict[Key, Object]:
         return {
@@ -86,9 +85,9 @@ def constrain(
     for kind, namespace, name in refs:
         why: tuple[int, str] | None = None
         if kind == "ConfigMap":
-            if storage.knows_config_maps and Key(namespace, name) not in storage.config_maps:
+            if kind not in storage.hidden and Key(namespace, name) not in storage.config_maps:
                 why = Reason.CONFIG_MAP_NOT_FOUND, name
-        elif storage.knows_claims:
+        elif kind not in storage.hidden:
             why = _claim(Key(namespace, name), storage, required, depends)
         if why and not blocked:
             blocked, detail = why

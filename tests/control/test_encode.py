@@ -511,3 +511,25 @@ def test_rows_of_requests_are_named_by_resource() -> None:
     c = _class_of(encoded, "p")
     request = encoded.snapshot.classes.request[:, c]
     assert (request[CPU], request[MEMORY], request[GPU]) == (500, 0, 2)
+
+
+def test_what_cannot_be_seen_is_not_held_against_a_pod() -> None:
+    encoder = Encoder()
+    for resource, obj in (
+        (kinds.NODE, objects.node("n")),
+        (kinds.POD_GROUP, objects.podgroup("g")),
+        (kinds.POD, objects.pod("p", "g", **_claims("data"))),
+    ):
+        encoder.apply(resource, None, obj)
+    blocked = [encoder.snapshot(_NOW).snapshot.classes.rules[0].blocked]
+    for known in (False, True):
+        encoder.trust(kinds.PVC, known)
+        blocked.append(encoder.snapshot(_NOW).snapshot.classes.rules[0].blocked)
+    assert blocked == [Reason.VOLUME_CLAIM_NOT_FOUND, 0, Reason.VOLUME_CLAIM_NOT_FOUND]
+
+
+def test_large_nodes_are_read() -> None:
+    node = objects.node("big", allocatable={"ephemeral-storage": "100Ti", "memory": "24Ti"})
+    encoded = _encoded(node)
+    assert not encoded.problems
+    assert encoded.snapshot.total[MEMORY] == 24 * 2**40
