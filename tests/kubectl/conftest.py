@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,14 +56,18 @@ class Kubectl:
         return json.loads(self(*args, "-o", "json"))
 
     def start(self, *args: str) -> subprocess.Popen[str]:
-        """Runs kubectl beside the test, for -w and wait."""
-        return subprocess.Popen(
+        """Runs kubectl beside the test, for -w and wait; it is killed if the test hangs on it."""
+        process = subprocess.Popen(
             [str(self.program), "-n", self.namespace, *args],
             env=self.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+        reaper = threading.Timer(TIME_LIMIT_S, process.kill)
+        reaper.daemon = True
+        reaper.start()
+        return process
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +83,6 @@ def server() -> Iterator[RestServer]:
     store = MemoryStore()
     install_defaults(store)
     with RestServer(store) as running:
-        running.store = store  # type: ignore[attr-defined]
         yield running
 
 
@@ -97,7 +101,7 @@ def kubectl(
     kubectl_env: dict[str, str],
 ) -> Kubectl:
     """kubectl in a namespace of the test's own."""
-    store: MemoryStore = server.store  # type: ignore[attr-defined]
+    store = server.store
     words = "".join(c if c.isalnum() else "-" for c in request.node.name.lower())
     namespace = words.removeprefix("test-")[:40].strip("-")
     store.create(

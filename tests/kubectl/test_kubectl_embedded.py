@@ -83,7 +83,6 @@ def face() -> Iterator[RestServer]:
     with EmbeddedCluster(ClusterConfig.short("2x8")) as cluster:
         cluster.start()
         with RestServer(cluster.store) as server:
-            server.store = cluster.store  # type: ignore[attr-defined]
             yield server
 
 
@@ -91,7 +90,7 @@ def face() -> Iterator[RestServer]:
 def kubectl(kubectl_program: Path, face: RestServer, tmp_path: Path) -> Kubectl:
     path = face.write_kubeconfig(tmp_path / "config")
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(path)}
-    return Kubectl(kubectl_program, env, "default", face.store)  # type: ignore[attr-defined]
+    return Kubectl(kubectl_program, env, "default", face.store)
 
 
 def test_a_ray_job_is_applied_grouped_run_and_ended(kubectl: Kubectl) -> None:

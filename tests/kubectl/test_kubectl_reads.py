@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import subprocess
+import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -144,22 +148,38 @@ def test_watch_prints_changes_as_they_come(kubectl: Kubectl, pod) -> None:
 
 def test_watch_as_json_gives_whole_objects(kubectl: Kubectl, pod) -> None:
     watching = kubectl.start("get", "pods", "--watch-only", "-o", "json", "--output-watch-events")
+    seen = threading.Event()
+
+    def create_until_seen() -> None:  # nothing tells when kubectl has begun to watch
+        for number in itertools.count():
+            kubectl.store.create(r.POD, pod(f"p-{number}"))
+            if seen.wait(0.5):
+                return
+
+    creator = threading.Thread(target=create_until_seen)
+    creator.start()
     try:
-        assert watching.stdout is not None
-        time.sleep(1.0)  # kubectl lists before it watches
-        kubectl.store.create(r.POD, pod("p"))
-        text = ""
-        while True:
-            text += watching.stdout.readline()
-            try:
-                event = json.loads(text)
-                break
-            except json.JSONDecodeError:
-                continue
-        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "p")
+        event = first_json(watching)
+        assert event["type"] == "ADDED"
+        assert event["object"]["metadata"]["name"].startswith("p-")
     finally:
+        seen.set()
+        creator.join()
         watching.terminate()
         watching.communicate(timeout=10)
+
+
+def first_json(process: subprocess.Popen[str]) -> Any:
+    """The first JSON value that a process prints, over however many lines."""
+    assert process.stdout is not None
+    text = ""
+    for line in process.stdout:
+        text += line
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            continue
+    raise AssertionError(f"no JSON in {text!r}")
 
 
 def test_other_kinds_have_their_columns(kubectl: Kubectl) -> None:

@@ -57,6 +57,7 @@ class RestServer:
         folder: str | Path | None = None,
         logs: LogSource | None = None,
     ) -> None:
+        self.store = store
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if folder is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="kai-ray-")
