@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .actions.attempt import Attempts
 from .admittance import queue_refusal
 from .fit import Fits
 from .ledger import Ledger
@@ -26,12 +27,14 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     share = policy.share(snapshot.queues, snapshot.total, books.request, policy.k_value)
     # 2. What is free, who waits, and how gladly each class goes where.
     ledger = Ledger(snapshot, books, share)
+    pending = Pending(snapshot, policy.task_order)
     session = Session(
         snapshot=snapshot,
         policy=policy,
         ledger=ledger,
         fits=Fits(ledger, policy.filters, policy.scores),
-        pending=Pending(snapshot, policy.task_order),
+        pending=pending,
+        attempts=Attempts(ledger, pending),
         total=snapshot.total,
         refusal=queue_refusal(snapshot),
     )
@@ -47,6 +50,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         bind_node=binds[1],
         nominate_task=nominations[0],
         nominate_node=nominations[1],
+        **_evictions(session),
         waits=waits(session),
         fair_share=share,
         allocated=_allocated(ledger),
@@ -65,9 +69,16 @@ def _rows(session: Session, placed: list[Placed]) -> tuple[Codes, Codes]:
     pods = np.array([one.pods for one in placed])
     start = np.array([one.first for one in placed])
     offset = np.arange(int(pods.sum())) - np.repeat(np.cumsum(pods) - pods, pods)
-    tasks = session.pending.order[np.repeat(start, pods) + offset]
+    tasks = session.order[np.repeat(start, pods) + offset]
     nodes = session.ledger.origin[np.array([one.node for one in placed])]
     return tasks.astype(np.int32), np.repeat(nodes, pods).astype(np.int32)
+
+
+def _evictions(session: Session) -> dict[str, Codes]:
+    """The pods that leave, in the order decided, why, and for which gang."""
+    rows = [(task, e.reason, e.beneficiary) for e in session.evicted for task in e.tasks]
+    columns = np.array(rows, dtype=np.int32).reshape(-1, 3).T
+    return dict(zip(("evict_task", "evict_reason", "evict_for"), columns.copy(), strict=True))
 
 
 def _allocated(ledger: Ledger) -> Floats:

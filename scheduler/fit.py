@@ -57,7 +57,8 @@ class Fit:
         self.later: Ints = np.zeros(count, dtype=np.int64)
         self._seen = -1
         self._moves = 0
-        self._single = any(f.single(ledger, klass) for f in filters if f.single)
+        #: Whether a node takes one copy at most.
+        self.single = any(f.single(ledger, klass) for f in filters if f.single)
         self.suits = self._facts(filters)
         self._moving = tuple(f for f in filters if f.reads and self._concerns(f))
         self._set_scores(scores)
@@ -135,7 +136,7 @@ class Fit:
             held = rule.allows(ledger, self.klass, at)
             if held is not None:
                 allowed = allowed & held
-        later = np.where(allowed, np.minimum(later, 1) if self._single else later, 0)
+        later = np.where(allowed, np.minimum(later, 1) if self.single else later, 0)
         self.later[at] = later
         self.now[at] = np.minimum(now, later)
         value = self._fixed[at] + 0.0  # a copy, also of a slice

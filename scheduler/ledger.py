@@ -26,6 +26,8 @@ _Booked: TypeAlias = "tuple[int, int, int, int, int]"
 _Charged: TypeAlias = "tuple[QueueRow, Amounts, Amounts]"
 #: (leaf, pods, of them firm)
 _Filled: TypeAlias = "tuple[int, int, int, None]"
+#: (klass, node, pods that leave, device slots)
+_Released: TypeAlias = "tuple[int, int, int, tuple[int, ...], None, None, None]"
 
 
 class OvercommittedError(Exception):
@@ -47,15 +49,16 @@ class Ledger:
         tasks = snapshot.tasks
         self._open_room()
         self._open_ports()
-        pending = tasks.klass[tasks.state == TaskState.PENDING]
-        wanted = np.bincount(pending, minlength=snapshot.classes.count) > 0
+        movable = [int(s) for s in (TaskState.PENDING, *ALLOCATED)]
+        placed = tasks.klass[np.isin(tasks.state, movable) & (tasks.gang >= 0)]
+        wanted = np.bincount(placed, minlength=snapshot.classes.count) > 0
         peers = PeerBook(snapshot, self.nodes, self.node_of, wanted)
         self.peers: list[PeerRules] = peers.rules
         self._moved: list[list[Counter]] = peers.moved
         self.queues: list[QueueRow] = queue_rows(snapshot.queues, books, share)
         self._paths: dict[int, tuple[int, ...]] = {}
         self._open_gangs()
-        self._log: list[_Booked | _Charged | _Filled] = []
+        self._log: list[_Booked | _Charged | _Filled | _Released] = []
         self.changed: list[int] = []
         """Nodes whose books moved, undone moves included: caches read on from where they were."""
         self.state = 0
@@ -137,11 +140,29 @@ class Ledger:
             self.releasing[:, node] -= request * releasing
             self.any_releasing = True
         if pods:
-            for counter in self._moved[klass]:
-                counter.add(klass, node, pods)
-            for port in self.snapshot.classes.rules[klass].ports:
-                self.ports[port, node] += pods
+            self._move(klass, node, pods)
         self.changed.append(node)
+
+    def release(self, klass: int, node: int, pods: int, slots: tuple[int, ...] = ()) -> None:
+        """Pods that hold room on a node are to leave: it is about to be free.
+
+        They count no longer for rules about other pods: who takes the room waits until they left.
+        """
+        self._release(klass, node, pods, slots)
+        self._log.append((klass, node, pods, slots, None, None, None))
+
+    def _release(self, klass: int, node: int, pods: int, slots: tuple[int, ...]) -> None:
+        charged = self.nodes.allocatable[:, node] > 0  # see _held
+        self.releasing[:, node] += self._column[klass] * charged * pods
+        self.any_releasing = True
+        self._move(klass, node, -pods)
+        self.changed.append(node)
+
+    def _move(self, klass: int, node: int, pods: int) -> None:
+        for counter in self._moved[klass]:
+            counter.add(klass, node, pods)
+        for port in self.snapshot.classes.rules[klass].ports:
+            self.ports[port, node] += pods
 
     def charge(self, queue: int, amount: Amounts, firm: bool) -> None:
         """Books an amount to a leaf queue and its ancestors; `firm` = of a non-preemptible gang."""
@@ -159,6 +180,10 @@ class Ledger:
         self.held[leaf] += pods
         self.waiting[leaf] -= pods
         self.firm[leaf] += firm
+
+    def left(self, leaf: int, pods: int) -> None:
+        """Evicted pods of a leaf wait for nothing: they are gone for good."""
+        self.waiting[leaf] -= pods
 
     def verify(self) -> None:
         """Raises OvercommittedError if a node was promised more than it has: never by input."""
@@ -191,6 +216,8 @@ class Ledger:
                 self._book(klass, node, -idle, -releasing, -pods)
             elif len(entry) == 3:
                 row, row.allocated, row.non_preemptible = entry
+            elif len(entry) == 7:
+                self._release(entry[0], entry[1], -entry[2], entry[3])
             else:
                 leaf, pods, firm, _ = entry
                 self._fill(leaf, -pods, -firm)

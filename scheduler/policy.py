@@ -60,7 +60,7 @@ class Policy:
     """In the order in which a refusal is explained; room for the request comes after them."""
     scores: tuple[Score, ...]
     actions: tuple[Callable[[Session], None], ...] = (allocate,)
-    queue_order: Callable[[QueueRow, Amounts, Amounts], Standing] = standing
+    queue_order: Callable[[QueueRow, Amounts, Amounts, Amounts], Standing] = standing
     job_order: Callable[[int, int, float, int], JobKey] = job_key
     task_order: Callable[[Tasks, Codes], Codes] = task_order
     share: Callable[[Queues, Floats, Floats, float], Floats] = fair_share

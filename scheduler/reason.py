@@ -44,6 +44,13 @@ class Reason(IntEnum):
     WAITING_FOR_RELEASE = 50
     BACKING_OFF = 51
     MISCONFIGURED = 52
+    WAITING_FOR_VICTIMS = 53  # others are leaving for it
+    PREEMPTION_DELAY = 54  # there is no free room, and it must not evict others yet
+    # it was evicted
+    RECLAIMED = 60  # for a queue that is below its share
+    PREEMPTED = 61  # for a gang of the same queue with a higher priority
+    CONSOLIDATED = 62  # moved, so that a gang fits that did not
+    STALE_GANG = 63  # it ran below its minimum for too long
 
     @property
     def word(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from .actions.attempt import Attempts
 from .fit import Fits
 from .ledger import Ledger
 from .pending import Pending
@@ -14,6 +15,7 @@ from .snapshot import Bools, Codes, Floats, Snapshot
 
 if TYPE_CHECKING:
     from .policy import Policy
+    from .victims.books import VictimBooks
 
 
 class Placed(NamedTuple):
@@ -21,7 +23,7 @@ class Placed(NamedTuple):
 
     gang: int
     leaf: int  # row of SubGroups
-    first: int  # position in Pending.order
+    first: int  # position in Session.order
     pods: int
     klass: int
     node: int  # of the ledger
@@ -40,6 +42,14 @@ class Miss(NamedTuple):
     reason: Reason = Reason.NONE
 
 
+class Evicted(NamedTuple):
+    """Pods that must leave, and why."""
+
+    tasks: tuple[int, ...]  # rows of the snapshot
+    reason: Reason
+    beneficiary: int  # the gang that gets the room; -1 none
+
+
 @dataclass(slots=True)
 class Session:
     """One cycle in the making."""
@@ -49,11 +59,22 @@ class Session:
     ledger: Ledger
     fits: Fits
     pending: Pending
+    attempts: Attempts
     total: Floats  # [3] what the top-level queues divide
     refusal: Codes  # [G] see admittance.queue_refusal
     placed: list[Placed] = field(default_factory=list[Placed])
     misses: dict[int, Miss] = field(default_factory=dict[int, Miss])
     """The last failed attempt per gang; taken out when a later one succeeds."""
+    evicted: list[Evicted] = field(default_factory=list[Evicted])
+    delayed: set[int] = field(default_factory=set[int])
+    """Gangs that could not be placed and must not evict others yet."""
+    victims: VictimBooks | None = None
+    """Who could be evicted; made by the first action that asks."""
+
+    @property
+    def order(self) -> Codes:
+        """Rows of the snapshot's tasks that `Placed.first` counts in: pending ones, then held."""
+        return self.pending.order if self.victims is None else self.victims.held.order
 
     @property
     def admitted(self) -> Bools:

@@ -14,7 +14,7 @@ from ..orders.job_iteration import Job, JobIteration
 from ..pending import Run
 from ..placing import Placer, Shortfall, wait_as_a_whole
 from ..session import Miss, Placed, Session
-from .attempt import Attempt, Attempts
+from .attempt import Attempt
 
 
 def allocate(session: Session) -> None:
@@ -28,7 +28,7 @@ class Allocate:
     def __init__(self, session: Session) -> None:
         self.session, self.ledger = session, session.ledger
         gangs = session.snapshot.gangs
-        self.attempts = Attempts(session.ledger, session.pending)
+        self.attempts = session.attempts
         self._placer = Placer(session)
         self._queue: list[int] = gangs.queue.tolist()
         self._preemptible: list[bool] = gangs.preemptible.tolist()

@@ -100,6 +100,34 @@ class Attempts:
             found[1] += (after > least) - (after - count > least)
         return found
 
+    def picks(self, gang: int) -> list[tuple[int, int]]:
+        """(leaf, pods) that the gang would ask for as the ledger stands, nothing remembered."""
+        root, size = self._root[gang], self._size[gang]
+        if size == 2 and self._minimum[root] == 1:
+            return self._one_leaf(gang)
+        rows = slice(root, root + size)
+        tree = gang_tree(self._subgroups, root, size)
+        standing = Standing(tree, self._ledger.held[rows], self._ledger.waiting[rows])
+        return [(root + local, pods) for local, pods in tasks_to_allocate(standing)]
+
+    def attempt(self, runs: tuple[tuple[int, Run], ...]) -> Attempt:
+        """Runs of pods as an attempt, with what the queue is charged for them."""
+        pods, cpu, memory, gpu = 0, 0.0, 0.0, 0.0
+        for _, (_, count, klass, _) in runs:
+            a, b, c = self._charge[klass]
+            pods, cpu = pods + count, cpu + a * count
+            memory, gpu = memory + b * count, gpu + c * count
+        return Attempt(runs, pods, (cpu, memory, gpu)) if runs else _NO_PODS
+
+    def forget(self, gang: int) -> None:
+        """The gang lost pods: its next attempt and its elastic state are found anew."""
+        for kept in (self._next, self._standings, self._spare):
+            kept.pop(gang, None)
+        held, minimum, root = self._ledger.held, self._minimum, self._root[gang]
+        leaves = [row for row in range(root, root + self._size[gang]) if self._is_leaf[row]]
+        spare = [held[row] - minimum[row] for row in leaves]
+        self._elastic[gang] = BELOW_MINIMUM if min(spare) < 0 else _AT_OR_ABOVE[max(spare) > 0]
+
     def unmet(self, leaf: int) -> bool:
         """Whether a leaf counts on releasing room to reach its minimum."""
         firm = self._ledger.firm[leaf]
@@ -119,18 +147,7 @@ class Attempts:
                 for leaf, pods in picks
                 for run in self._pending.next(leaf, ledger.waiting[leaf], pods)
             )
-        if not runs:
-            return _NO_PODS
-        total, cpu, memory, gpu = 0, 0.0, 0.0, 0.0
-        for _, (_, pods, klass, _) in runs:
-            a, b, c = self._charge[klass]
-            total, cpu, memory, gpu = (
-                total + pods,
-                cpu + a * pods,
-                memory + b * pods,
-                gpu + c * pods,
-            )
-        return Attempt(runs, total, (cpu, memory, gpu))
+        return self.attempt(runs)
 
     def _one_leaf(self, gang: int) -> list[tuple[int, int]]:
         """The common case, a root with one leaf, without walking a tree."""

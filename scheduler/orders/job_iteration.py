@@ -45,11 +45,11 @@ class JobIteration:
         total: Amounts,
         jobs: dict[int, list[Job]],
         need: Callable[[int], Amounts],
-        standing: Callable[[QueueRow, Amounts, Amounts], Standing],
+        standing: Callable[[QueueRow, Amounts, Amounts, Amounts], Standing],
     ) -> None:
         """`jobs` per leaf queue, each list sorted; `need(gang)` is what its next attempt takes.
 
-        `standing(row, need, total)` gives the value by which sibling queues are ordered.
+        `standing(row, need, total, nothing)` gives the value by which sibling queues are ordered.
         """
         self._total, self._need, self._standing = total, need, standing
         self._tops: list[_Place] = []
@@ -109,4 +109,4 @@ class JobIteration:
         while best.children:
             best = best.children[0]
         need = self._need(best.jobs[0][1]) if best.jobs else NOTHING
-        place.standing = self._standing(place.row, need, self._total)
+        place.standing = self._standing(place.row, need, self._total, NOTHING)

@@ -79,7 +79,7 @@ def _unbounded(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, queues=replace(queues, quota=free, limit=free))
 
 
-def _by_age(row: QueueRow, need: Amounts, total: Amounts) -> Standing:
+def _by_age(row: QueueRow, need: Amounts, total: Amounts, victims: Amounts) -> Standing:
     """All queues stand alike: creation, then the name decides."""
     return (False, False, 0, False, 0.0, 0.0)
 

@@ -1,0 +1,131 @@
+"""Would an attempt have room if these pods left: sums over nodes, no placing.
+
+For an attempt of one class whose copies on several nodes may be added up the sum is exact, for any
+other it only refuses. More pods that leave never turn a yes into a no, so the shortest prefix of an
+order is found by doubling and halving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..actions.attempt import Attempt
+from ..filters.resources import copies
+from ..fit import Fit
+from ..snapshot import Bools, Ints
+from .books import VictimBooks
+from .steps import Step
+
+
+class Room:
+    """The room that one attempt asks for."""
+
+    def __init__(self, books: VictimBooks, attempt: Attempt) -> None:
+        self._books, self._ledger = books, books.ledger
+        self._request = books.ledger.snapshot.classes.request
+        wanted: dict[int, int] = {}
+        for _, (_, pods, klass, _) in attempt.runs:
+            wanted[klass] = wanted.get(klass, 0) + pods
+        self._wanted = list(wanted.items())
+        self._fits: list[Fit] = [books.session.fits.of(klass) for klass in wanted]
+        self.exact = len(wanted) == 1 and not self._fits[0].linked and not self._fits[0].single
+        """Whether a yes means that the attempt fits."""
+        self._need = np.zeros(self._request.shape[0], dtype=np.int64)
+        for klass, pods in self._wanted:
+            self._need += self._request[:, klass] * pods
+        self._suits: Bools = np.logical_or.reduce([fit.suits for fit in self._fits])
+        self._free: Ints = self._ledger.idle + self._ledger.releasing
+
+    def lacking(self) -> Ints:
+        """[R] what nodes that suit any of its classes lack in all, as things stand."""
+        free = np.maximum(self._free[:, self._suits], 0).sum(axis=1)
+        return np.maximum(self._need - free, 0)
+
+    def enough(self, steps: Sequence[Step]) -> bool:
+        """Whether the sums allow it once the pods of `steps` have left."""
+        free = self._free + self.freed(steps)
+        there = np.maximum(free[:, self._suits], 0).sum(axis=1)
+        if (there < self._need).any():
+            return False
+        return all(
+            int(np.minimum(_copies(free, fit)[fit.suits], pods).sum()) >= pods
+            for fit, (_, pods) in zip(self._fits, self._wanted, strict=True)
+        )
+
+    def freed(self, steps: Sequence[Step]) -> Ints:
+        """[R, N] what the pods of `steps` give back."""
+        held = self._books.held
+        at = np.array([p for step in steps for p in step.positions], dtype=np.int64) - held.base
+        node, klass = held.node[at], held.klass[at]
+        freed = np.zeros_like(self._free)
+        for r, amount in enumerate(self._request):
+            np.add.at(freed[r], node, amount[klass])
+        return freed
+
+    def shortest(self, steps: Sequence[Step]) -> int:
+        """The length of the shortest prefix that is enough; 0 where all of them are not."""
+        if not self.enough(steps):
+            return 0
+        low, high = 0, len(steps)  # low is not enough, high is
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.enough(steps[:middle]):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def without_spare(self, steps: Sequence[Step], keep: int) -> list[Step]:
+        """Drops steps, the last ones first but for step `keep`, that are not needed for room.
+
+        Only for exact attempts. A gang's core stays where some of its surplus does not.
+        """
+        fit, pods = self._fits[0], self._wanted[0][1]
+        free = self._free + self.freed(steps)
+        count = np.where(fit.suits, np.minimum(_copies(free, fit), pods), 0)
+        spare = int(count.sum()) - pods
+        kept: list[Step] = []
+        with_core: set[int] = set()
+        for place in range(len(steps) - 1, -1, -1):
+            step = steps[place]
+            if place != keep and step.gang not in with_core:
+                less = self._without(step, free, count, fit, pods)
+                lost = sum(int(count[node]) - left for node, left in less.items())
+                if lost <= spare:
+                    spare -= lost
+                    for node, left in less.items():
+                        count[node] = left
+                    continue
+                self._take_back(step, free, 1)
+            kept.append(step)
+            if step.core:
+                with_core.add(step.gang)
+        return kept[::-1]
+
+    def _without(self, step: Step, free: Ints, count: Ints, fit: Fit, pods: int) -> dict[int, int]:
+        """Copies on the step's nodes if it stayed; `free` is changed to that."""
+        self._take_back(step, free, -1)
+        less: dict[int, int] = {}
+        for node in {self._books.held.node_of(position) for position in step.positions}:
+            if count[node] == 0:
+                less[node] = 0
+                continue
+            column = free[:, node]
+            if (column < 0).any():
+                less[node] = 0
+            else:
+                fits = min((int(column[r]) // int(fit.request[r]) for r in fit.asked), default=pods)
+                less[node] = min(fits, pods, int(count[node]))
+        return less
+
+    def _take_back(self, step: Step, free: Ints, sign: int) -> None:
+        held = self._books.held
+        for position in step.positions:
+            request = self._request[:, held.klass_of(position)]
+            free[:, held.node_of(position)] += sign * request
+
+
+def _copies(free: Ints, fit: Fit) -> Ints:
+    return copies(free, fit.request, fit.asked)

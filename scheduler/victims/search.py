@@ -1,0 +1,176 @@
+"""Whom to evict for one gang: the first set of victims in KAI's order that serves it, made minimal.
+
+1. Gangs are asked in the order in which they go (order.py). More that leave never make less room,
+   so the shortest prefix with enough room by sums is found by doubling and halving (room.py).
+2. From there on sets are tried in a simulation (simulation.py), for each prefix: what of it is
+   needed for the room; what stands on a node of its newest member; all of it. A rule judges the
+   outcome. Prefixes grow one by one, later by doubling: more rarely helps where less did not.
+3. Of the set that serves nobody can stay: members are dropped, those that would go last first, as
+   long as the rest serves.
+
+Source of order and acceptance: KAI 0.17, solver and its two generators. The way there is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from ..actions.attempt import Attempt
+from ..reason import Reason
+from ..snapshot import Ints
+from .books import VictimBooks
+from .order import Spare, VictimOrder
+from .room import Room
+from .simulation import Outcome, Simulation
+from .steps import Step
+
+#: Prefixes that are tried one by one before they grow by doubling.
+_ONE_BY_ONE = 24
+#: Simulations that making a set minimal may take; the room test needs none.
+_MOST_DROPS = 64
+
+
+class Rule(Protocol):
+    """What an action demands of victims."""
+
+    reason: Reason
+
+    def leaves(self) -> list[int]:
+        """Leaf queues that may lose pods, of those with `VictimBooks.victims`."""
+        ...
+
+    def spare(self, gang: int) -> Spare:
+        """What may be taken of a gang."""
+        ...
+
+    def admits(self, step: Step) -> bool:
+        """Whether a step may follow the steps admitted so far (disruption budgets)."""
+        ...
+
+    def hopeless(self, lacking: Ints) -> bool:
+        """Whether sums say already that nothing legal frees `lacking` [R]."""
+        ...
+
+    def most_steps(self) -> int | None:
+        """How many steps may be considered."""
+        ...
+
+    def legal(self, outcome: Outcome) -> bool:
+        """Whether the state after is allowed."""
+        ...
+
+
+class Search:
+    """One search for one gang."""
+
+    def __init__(self, books: VictimBooks, gang: int, attempt: Attempt, rule: Rule) -> None:
+        self._books, self._rule = books, rule
+        self._simulation = Simulation(books, gang, attempt)
+        self._room = Room(books, attempt)
+        self._order = VictimOrder(books, rule.leaves(), rule.spare, rule.admits)
+        self._most = rule.most_steps()
+        self._steps: list[Step] = []
+        self._ended = False
+        self._tried: set[frozenset[int]] = set()
+        self._drops = 0
+
+    def find(self) -> Outcome | None:
+        """An outcome that stands on the ledger, or None with the ledger as it was."""
+        if self._rule.hopeless(self._room.lacking()):
+            return None
+        size = 1
+        while not self._room.enough(self._grown_to(size)):
+            if self._ended:
+                return None
+            size *= 2
+        length = self._room.shortest(self._steps)
+        tries, stride = 0, 1
+        while length:
+            for chosen in self._choices(length):
+                outcome = self._serves(chosen)
+                if outcome is not None:
+                    return self._minimal(outcome, chosen)
+            tries += 1
+            stride = stride if tries < _ONE_BY_ONE else stride * 2
+            length = self._next_length(length, stride)
+        return None
+
+    def _grown_to(self, size: int) -> list[Step]:
+        """The first `size` steps, fewer where there are no more."""
+        while len(self._steps) < size and not self._ended:
+            step: Step | None = None
+            if self._most is None or len(self._steps) < self._most:
+                step = self._order.next()
+            if step is None:
+                self._ended = True
+            else:
+                self._steps.append(step)
+        return self._steps[:size]
+
+    def _next_length(self, length: int, stride: int) -> int:
+        """A longer prefix, the whole order last; 0 after that."""
+        have = len(self._grown_to(length + stride))
+        return have if have > length else 0
+
+    def _choices(self, length: int) -> Iterator[list[Step]]:
+        """Sets with the newest of the first `length` steps, each once in a search."""
+        steps = self._steps[:length]
+        for chosen in self._sets(steps):
+            kind = frozenset(step.positions[0] for step in chosen)
+            if kind not in self._tried:
+                self._tried.add(kind)
+                yield chosen
+
+    def _sets(self, steps: list[Step]) -> Iterator[list[Step]]:
+        if self._room.exact:
+            yield self._room.without_spare(steps, keep=len(steps) - 1)
+        held = self._books.held
+        for node in sorted({held.node_of(position) for position in steps[-1].positions}):
+            there = [
+                any(held.node_of(position) == node for position in step.positions) for step in steps
+            ]
+            cores = {s.gang for s, on_it in zip(steps, there, strict=True) if on_it and s.core}
+            chosen = [s for s, on_it in zip(steps, there, strict=True) if on_it or s.gang in cores]
+            if len(chosen) < len(steps) and self._room.enough(chosen):
+                yield chosen
+        yield steps
+
+    def _serves(self, steps: Sequence[Step]) -> Outcome | None:
+        outcome = self._simulation.run(steps)
+        if outcome is not None and not self._rule.legal(outcome):
+            self._books.ledger.roll_back(outcome.mark)
+            return None
+        return outcome
+
+    def _minimal(self, outcome: Outcome, chosen: Sequence[Step]) -> Outcome:
+        """Drops victims that are not needed, the last in the order first."""
+        kept = [step for step in chosen if outcome.away(step)]
+        found: Outcome | None = outcome
+        for step in kept[::-1]:
+            if step not in kept or self._needed_for_room(kept):
+                continue
+            fewer = [s for s in kept if s is not step and not _hangs_on(s, step)]
+            if not fewer or not self._room.enough(fewer) or self._drops >= _MOST_DROPS:
+                continue
+            self._drops += 1
+            if found is not None:
+                self._books.ledger.roll_back(found.mark)
+            found = self._serves(fewer)
+            if found is not None:
+                kept = [s for s in fewer if found.away(s)]
+        if found is None:
+            found = self._serves(kept)
+            assert found is not None, "the same set serves again"
+        return found
+
+    def _needed_for_room(self, steps: list[Step]) -> bool:
+        """Whether the sums alone say that nobody of `steps` can stay."""
+        return len(steps) <= 1 or (
+            self._room.exact and len(self._room.without_spare(steps, keep=-1)) == len(steps)
+        )
+
+
+def _hangs_on(step: Step, other: Step) -> bool:
+    """Whether a step of a gang's core cannot go unless a step of its surplus goes too."""
+    return step.gang == other.gang and step.core and not other.core

@@ -1,0 +1,260 @@
+"""What would happen if these pods left: everybody is placed again, in the normal order.
+
+The victims and the gang that asks (the beneficiary) are placed by the order of queues and gangs, as
+if all of it waited for room. A victim that goes first by that order takes its place back first; one
+that comes back to its own node never had to leave. The order holds all waiting gangs: those that
+are neither victim nor beneficiary are passed over, but stand for their queue while they head it, so
+that nothing is taken for a gang when the room would go to another. Source: KAI 0.17, solver.
+
+The cost follows the pods that move, not the nodes or the gangs of the cluster.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..actions.attempt import Attempt
+from ..capacity import over_capacity
+from ..ledger import Mark
+from ..orders.job_iteration import Job, JobIteration
+from ..pending import Run
+from ..placing import Shortfall
+from ..session import Placed
+from ..shares.row import Amounts
+from .books import VictimBooks
+from .steps import Step
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A simulation in which the beneficiary found its place. The ledger stands as it says."""
+
+    steps: list[Step]
+    mark: Mark  # of the ledger, before anything moved
+    placed: list[Placed] = field(default_factory=list[Placed])  # of the beneficiary
+    moved: dict[int, Placed] = field(default_factory=dict[int, Placed])
+    """Victims by position that found another node."""
+    joined: list[Placed] = field(default_factory=list[Placed])  # waiting pods of victims
+    gone: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    """Per leaf, positions of victims that found none, ascending."""
+
+    def away(self, step: Step) -> list[int]:
+        """The pods of a step that are not on their node any more."""
+        return [
+            position
+            for position, leaf in zip(step.positions, step.leaves, strict=True)
+            if position in self.moved or position in self.gone[leaf]
+        ]
+
+    def lost(self, step: Step) -> list[int]:
+        """The pods of a step that found no place."""
+        return [
+            position
+            for position, leaf in zip(step.positions, step.leaves, strict=True)
+            if position in self.gone[leaf]
+        ]
+
+
+class Simulation:
+    """Runs thought experiments for one beneficiary."""
+
+    def __init__(self, books: VictimBooks, gang: int, attempt: Attempt) -> None:
+        self._books, self._ledger, self._gang, self._attempt = books, books.ledger, gang, attempt
+        a, b, c = books.session.total.tolist()
+        self._total: Amounts = (a, b, c)
+
+    def run(self, steps: Sequence[Step]) -> Outcome | None:
+        """Takes the pods of `steps` away and places all again; None, and all undone, if in vain."""
+        ledger = self._ledger
+        out = Outcome(list(steps), ledger.trial())
+        needs = self._take_away(out)
+        order = self._order(needs)
+        left = set(needs)
+        while left and (gang := order.pop()) >= 0:
+            if gang not in left:
+                continue
+            left.discard(gang)
+            if gang != self._gang:
+                self._place_victim(gang, needs[gang], out)
+            elif not self._place_beneficiary(out):
+                ledger.roll_back(out.mark)
+                return None
+        self._bring_back(out)
+        return out
+
+    def _take_away(self, out: Outcome) -> dict[int, Attempt]:
+        """Evicts, and answers what each gang concerned asks for then."""
+        ledger, books = self._ledger, self._books
+        for step in out.steps:
+            for _, pods, klass, origin in books.held.runs(step.positions):
+                ledger.release(klass, int(ledger.position[origin]), pods)
+            amount = step.amount
+            back = (-amount[0], -amount[1], -amount[2])
+            ledger.charge(books.queue[step.gang], back, not books.preemptible[step.gang])
+            for position, leaf in zip(step.positions, step.leaves, strict=True):
+                out.gone.setdefault(leaf, []).append(position)
+            for leaf in set(step.leaves):
+                pods = step.leaves.count(leaf)
+                ledger.fill(leaf, -pods, -pods)
+        for positions in out.gone.values():
+            positions.sort()
+        needs = {step.gang: self._return(step.gang, out) for step in out.steps}
+        needs[self._gang] = self._attempt
+        return needs
+
+    def _return(self, gang: int, out: Outcome) -> Attempt:
+        """What a victim asks for: pods that were taken away first, then waiting ones."""
+        books, runs = self._books, list[tuple[int, Run]]()
+        for leaf, pods in books.attempts.picks(gang):
+            gone = out.gone.get(leaf, [])
+            runs += [(leaf, run) for run in books.held.runs(gone[:pods])]
+            if pods > len(gone):
+                waiting = self._ledger.waiting[leaf] - len(gone)
+                more = books.session.pending.next(leaf, waiting, pods - len(gone))
+                runs += [(leaf, run) for run in more]
+        return books.attempts.attempt(tuple(runs))
+
+    def _place_beneficiary(self, out: Outcome) -> bool:
+        if self._over_limit(self._gang, self._attempt.need):
+            return False
+        placed = self._books.placer.place(self._gang, self._attempt, later_only=True)
+        if isinstance(placed, Shortfall):
+            return False
+        out.placed = placed
+        return True
+
+    def _place_victim(self, gang: int, attempt: Attempt, out: Outcome) -> None:
+        if not attempt.runs or self._over_limit(gang, attempt.need):
+            return
+        placed = self._books.placer.place(gang, attempt, later_only=True, bonus=0.0)
+        if isinstance(placed, Shortfall):
+            return
+        held = self._books.held
+        for one in placed:
+            if one.first < held.base:
+                out.joined.append(one)
+                continue
+            for position in range(one.first, one.first + one.pods):
+                out.gone[one.leaf].remove(position)
+                if held.node_of(position) != one.node:
+                    out.moved[position] = one._replace(first=position, pods=1)
+
+    def _over_limit(self, gang: int, need: Amounts) -> bool:
+        books, ledger = self._books, self._ledger
+        path = ledger.path(books.queue[gang])
+        return over_capacity(ledger.queues, path, need, books.preemptible[gang]) is not None
+
+    # ---- who need not have left
+
+    def _bring_back(self, out: Outcome) -> None:
+        """Victims that fit where they were stay there; those that would go last are asked first."""
+        core_out: set[int] = set()
+        for step in reversed(out.steps):
+            if step.gang in core_out:
+                continue
+            away = out.away(step)
+            if away and not self._stays(step, away, out) and step.core:
+                core_out.add(step.gang)
+
+    def _stays(self, step: Step, away: list[int], out: Outcome) -> bool:
+        """Puts pods of a victim back on their nodes if those still have the room."""
+        books, ledger = self._books, self._ledger
+        mark = ledger.trial()
+        lost = [position for position in away if position not in out.moved]
+        amount = books.amount(lost)
+        if lost and self._over_limit(step.gang, amount):
+            return False
+        for position in away:
+            moved = out.moved.get(position)
+            if moved is not None:
+                ledger.book(moved.klass, moved.node, 0, -1, -1)
+        for _, pods, klass, origin in books.held.runs(away):
+            node = int(ledger.position[origin])
+            if books.session.fits.of(klass).later[node] < pods:
+                ledger.roll_back(mark)
+                return False
+            ledger.book(klass, node, 0, pods, pods)
+        leaf_of = dict(zip(step.positions, step.leaves, strict=True))
+        if lost:
+            ledger.charge(books.queue[step.gang], amount, not books.preemptible[step.gang])
+        for position in away:
+            out.moved.pop(position, None)
+        for position in lost:
+            ledger.fill(leaf_of[position], 1, 0)
+            out.gone[leaf_of[position]].remove(position)
+        return True
+
+    # ---- the order
+
+    def _order(self, needs: dict[int, Attempt]) -> JobIteration:
+        books = self._books
+        standing = books.session.policy.queue_order
+        jobs = self._jobs(needs)
+
+        def need(gang: int) -> Amounts:
+            mine = needs.get(gang)
+            return books.attempts.need(gang) if mine is None else mine.need
+
+        return JobIteration(self._ledger.queues, self._total, jobs, need, standing)
+
+    def _jobs(self, needs: dict[int, Attempt]) -> dict[int, list[Job]]:
+        """Per leaf queue, the gangs concerned and those that stand for the queue before them."""
+        books = self._books
+        mine: dict[int, list[Job]] = {}
+        for gang in needs:
+            key = books.job_key(gang) if gang == self._gang else books.key_now(gang)
+            mine.setdefault(books.queue[gang], []).append((key, gang))
+        found: dict[int, list[Job]] = {}
+        for leaf in self._leaves_beside(list(mine)):
+            waiting = books.waiting.get(leaf, [])
+            own = mine.get(leaf)
+            if own is None:
+                found[leaf] = self._heads(waiting, needs)
+                continue
+            last = max(own)
+            ahead = waiting[: bisect_left(waiting, last)]
+            found[leaf] = sorted(own + self._heads(ahead, needs, own)) if ahead else sorted(own)
+        return {leaf: jobs for leaf, jobs in found.items() if jobs}
+
+    def _heads(
+        self, waiting: list[Job], needs: dict[int, Attempt], own: Sequence[Job] = ()
+    ) -> list[Job]:
+        """Of each run of gangs that ask for the same, the first: the others change nothing.
+
+        A gang concerned in the middle of a run parts it in two.
+        """
+        heads: list[Job] = []
+        before: Amounts | None = None
+        parts = sorted(own)
+        for job in waiting:
+            if job[1] in needs:
+                continue
+            if parts and parts[0] < job:
+                before = None
+                while parts and parts[0] < job:
+                    parts.pop(0)
+            need = self._books.attempts.need(job[1])
+            if need != before:
+                heads.append(job)
+                before = need
+        return heads
+
+    def _leaves_beside(self, leaves: list[int]) -> set[int]:
+        """Leaf queues whose waiting gangs bear on the order among `leaves`.
+
+        Those below the same child of the lowest queue that all of `leaves` have in common.
+        """
+        ledger = self._ledger
+        paths = [ledger.path(leaf)[::-1] for leaf in leaves]
+        depth = 0
+        while all(len(path) > depth + 1 and path[depth] == paths[0][depth] for path in paths):
+            depth += 1
+        branches = {path[depth] for path in paths}
+        beside = set(leaves)
+        for leaf in self._books.waiting:
+            path = ledger.path(leaf)[::-1]
+            if len(path) > depth and path[depth] in branches:
+                beside.add(leaf)
+        return beside
