@@ -263,6 +263,11 @@ def test_a_compacted_version_is_gone(ask: Ask, namespace: str, store: MemoryStor
         assert reason(answer) == (410, "Expired")
 
 
+def test_a_version_of_another_life_is_gone(ask: Ask, store: MemoryStore) -> None:
+    path = f"/api/v1/pods?watch=1&resourceVersion={int(store.version) + 1000}"
+    assert reason(ask("GET", path)) == (410, "Expired")
+
+
 def test_stopping_ends_open_watches_at_once() -> None:
     with RestServer(MemoryStore(), tokens={"administrator-token": "a"}) as server:
         context = ssl.create_default_context(cadata=server.connection().ca_pem.decode())  # type: ignore[union-attr]

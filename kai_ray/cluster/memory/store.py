@@ -21,6 +21,7 @@ from kai_ray.cluster.port import (
     ApiError,
     BadRequest,
     Forbidden,
+    Gone,
     Key,
     NotFound,
     Object,
@@ -150,6 +151,12 @@ class MemoryStore:
             raise BadRequest(f"resourceVersion {resource_version!r} is no version: list first")
         with self.lock:
             table = self.state.table(served.group_plural)
+            if not fresh and int(resource_version) > self.state.version:
+                # A client of the state that was here before: it would wait for ever.
+                raise Gone(
+                    f"resource version {resource_version} is newer than the newest here "
+                    f"({self.state.version}): list again"
+                )
             changes = [] if fresh else table.history.since(int(resource_version))
             watcher = Watcher(
                 namespace,
