@@ -19,7 +19,7 @@ from kai_ray.cli.views import pods as P
 from kai_ray.cli.views.gangs import Gang, gang
 from kai_ray.cli.views.owners import Name, controlled, outcome, owner_of, wrapper
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import ApiError, NotFound, Object, Port, Resource, Write
+from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Port, Resource, Write
 from kai_ray.cluster.selectors import matches, parse_labels
 
 #: A job that does not name a priority class has this one (KAI's class "train").
@@ -158,18 +158,18 @@ def read(port: Port, namespace: str | None, *, labels: str = "") -> list[Job]:
 def _lists(
     port: Port, wanted: list[Resource], namespace: str | None
 ) -> dict[Resource, list[Object]]:
-    """One list a kind, side by side; a kind that the cluster does not serve has no objects."""
+    """One list a kind, side by side. What a cluster does not serve or show has no objects, but
+    pods and gangs must be readable."""
     answers = port.batch(
         [Write(port.list, (r, namespace if r.namespaced else None)) for r in wanted]
     )
     found: dict[Resource, list[Object]] = {}
     for resource, answer in zip(wanted, answers, strict=True):
-        if isinstance(answer, NotFound) and resource not in (R.POD, R.POD_GROUP):
+        missing = isinstance(answer, NotFound)
+        hidden = isinstance(answer, Forbidden) and resource not in (R.POD, R.POD_GROUP)
+        if missing or hidden:
             found[resource] = []
         elif isinstance(answer, ApiError):
-            if resource is R.POD_GROUP and isinstance(answer, NotFound):
-                found[resource] = []
-                continue
             raise answer
         else:
             found[resource] = answer.items
