@@ -5,9 +5,6 @@ Nothing on the server takes part: the same decision is made again here, on what 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
-
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import Clock, SystemClock
@@ -16,6 +13,12 @@ from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.cycle import Cycle, carried_out
+from kai_ray.controllers.explanation import (
+    Explanation,
+    GangExplanation,
+    Nearest,
+    QueueExplanation,
+)
 from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.verdict import Verdict, Verdicts
@@ -29,75 +32,7 @@ _PAGE = 500
 _FEW = 5
 _QUEUE_ROWS = ("cpu", "memory", "gpu")
 
-
-@dataclass(frozen=True, slots=True)
-class Nearest:
-    """The node that came closest, and what it lacks."""
-
-    node: str
-    missing: dict[str, str]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class QueueExplanation:
-    name: str
-    allocated: dict[str, str]
-    quota: dict[str, str]  # "unlimited" where there is none
-    limit: dict[str, str]
-    refuses: str = ""  # the reason word if the queue is what stands in the way
-
-
-@dataclass(frozen=True, slots=True)
-class GangExplanation:
-    """One gang. `state`: Waiting, Starting (fits now), Running, Growing, Finished, Empty."""
-
-    name: str
-    namespace: str
-    state: str
-    reason: str
-    sentence: str
-    reasons: dict[str, int] = field(default_factory=dict[str, int])  # nodes per reason word
-    nearest: Nearest | None = None
-    queue: QueueExplanation | None = None
-    behind: tuple[str, ...] = ()
-    wanted: int = 0
-    placeable: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Of one workload; the properties speak of the gang that matters most."""
-
-    kind: str
-    name: str
-    namespace: str
-    sentence: str
-    gangs: tuple[GangExplanation, ...] = ()
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        return self._first.reasons if self._first else {}
-
-    @property
-    def nearest(self) -> Nearest | None:
-        return self._first.nearest if self._first else None
-
-    @property
-    def queue(self) -> QueueExplanation | None:
-        return self._first.queue if self._first else None
-
-    @property
-    def behind(self) -> tuple[str, ...]:
-        return self._first.behind if self._first else ()
-
-    @property
-    def _first(self) -> GangExplanation | None:
-        waiting = [g for g in self.gangs if g.state == "Waiting"]
-        return (waiting or list(self.gangs) or [None])[0]
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+__all__ = ["Explanation", "GangExplanation", "Nearest", "QueueExplanation", "explain_workload"]
 
 
 def explain_workload(

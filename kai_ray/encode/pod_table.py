@@ -9,6 +9,7 @@ from kai_ray.cluster.port import Key, Object
 from kai_ray.scheduler.snapshot import TaskState
 
 from . import pod_rows, volumes
+from .dependents import Dependents
 from .encoded import Orphan
 from .groups import DEFAULT_LEAF
 from .problems import MISREAD, Malformed, Problem, text, texts
@@ -16,7 +17,6 @@ from .settings import MemberOf
 from .shape import Shape, Shapes
 from .symbols import Symbols
 from .table import Table
-from .volumes import Dependency
 
 if TYPE_CHECKING:
     from .encoder import Encoder
@@ -55,8 +55,7 @@ class PodTable:
         self._assumed: dict[Key, tuple[str, str]] = {}
         self._requested: dict[Key, str] = {}
         self._held: dict[Key, str] = {}
-        self._dependents: dict[Dependency, set[Key]] = {}
-        self._depends: dict[Key, list[Dependency]] = {}
+        self._depends = Dependents()
         self._by_namespace: dict[str, set[Key]] = {}
 
     def put(self, key: Key, pod: Object | None) -> None:
@@ -164,7 +163,7 @@ class PodTable:
             self._release(before)
             self.version += 1
         self._encoder.classes.index.drop_pod(key)
-        self._watch(key, [])
+        self._depends.set(key, [])
 
     def _assumed_node(self, key: Key, meta: Object) -> str:
         assumed = self._assumed.get(key)
@@ -196,21 +195,10 @@ class PodTable:
         refs = volumes.references(pod) if unplaced else []
         if refs:
             shape, depends = volumes.constrain(shape, refs, self._encoder.storage)
-            self._watch(key, depends)
-        elif key in self._depends:
-            self._watch(key, [])
+            self._depends.set(key, depends)
+        else:
+            self._depends.set(key, [])
         return shape
-
-    def _watch(self, key: Key, depends: list[Dependency]) -> None:
-        for d in self._depends.pop(key, ()):
-            left = self._dependents[d]
-            left.discard(key)
-            if not left:
-                del self._dependents[d]
-        if depends:
-            self._depends[key] = depends
-            for d in depends:
-                self._dependents.setdefault(d, set()).add(key)
 
     def _again(self, keys: list[Key]) -> None:
         for key in sorted(keys):
@@ -223,14 +211,11 @@ class PodTable:
         if kind == "StorageClass":
             self.kind_changed(kind)
         else:
-            found = self._dependents.get((kind, key.namespace, key.name))
-            if found:
-                self._again(list(found))
+            self._again(self._depends.on((kind, key.namespace, key.name)))
 
     def kind_changed(self, kind: str) -> None:
         """All that depends on any object of a kind is looked at anew."""
-        found = {k for d, pods in self._dependents.items() if d[0] == kind for k in pods}
-        self._again(list(found))
+        self._again(self._depends.on_kind(kind))
 
     def put_managed(self, namespace: str, managed: bool) -> None:
         if managed == (namespace in self._managed):
