@@ -8,10 +8,7 @@ request whose fate is unknown is repeated only if repeating it does no harm (GET
 from __future__ import annotations
 
 import logging
-import os
 import socket
-import ssl
-import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +16,9 @@ from urllib.parse import urlencode
 
 import msgspec
 import urllib3
-from urllib3.exceptions import HTTPError, InsecureRequestWarning
+from urllib3.exceptions import HTTPError
 
+from .kube_pool import make_pool
 from .kubeconfig import Connection
 from .port import (
     AlreadyExists,
@@ -92,15 +90,9 @@ class Transport:
         self._fixed_headers = _fixed_headers(connection)
         self._file_token = ""
         self._file_read_at = float("-inf")
-        options: dict[str, Any] = {"maxsize": connections, "block": False, "retries": False}
-        if connection.server.startswith("https://"):
-            options["ssl_context"] = _ssl_context(connection, certificate)
-            if connection.tls_server_name:
-                options["server_hostname"] = connection.tls_server_name
-                options["assert_hostname"] = connection.tls_server_name
-        self._pool = _pool(connection, options)
+        self._pool = make_pool(connection, certificate, connections)
         # Streams stay open for minutes, one a watch: they must not crowd the short requests out.
-        self._streams = _pool(connection, options | {"maxsize": STREAMS})
+        self._streams = make_pool(connection, certificate, STREAMS)
 
     def send(
         self,
@@ -205,12 +197,6 @@ class Transport:
         return Unavailable(f"no answer from {self._connection.server}: {_words(error)}")
 
 
-def _pool(connection: Connection, options: dict[str, Any]) -> urllib3.PoolManager:
-    if connection.proxy_url:
-        return urllib3.ProxyManager(connection.proxy_url, **options)
-    return urllib3.PoolManager(**options)
-
-
 def error_of(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
     """The ApiError that a refusal stands for, in the server's words."""
     try:
@@ -257,25 +243,6 @@ def _fixed_headers(connection: Connection) -> urllib3.HTTPHeaderDict:
     for name, value in connection.impersonate:
         headers.add(name, value)  # a user may have several groups
     return headers
-
-
-def _ssl_context(connection: Connection, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(
-        cadata=connection.ca_pem.decode("ascii") if connection.ca_pem else None
-    )
-    if connection.insecure:
-        # The kubeconfig says so: a warning at every request would tell the user nothing new.
-        urllib3.disable_warnings(InsecureRequestWarning)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if certificate is not None:
-        # The standard library reads client certificates from files only.
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "client.pem")
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-                file.write(certificate[0] + b"\n" + certificate[1])
-            context.load_cert_chain(path)
-    return context
 
 
 def _wait_s(response: urllib3.BaseHTTPResponse, refusal: ApiError) -> float | None:

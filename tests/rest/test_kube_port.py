@@ -20,6 +20,7 @@ from kai_ray.cluster import kube, kube_watch
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.kube import KubePort, path_of
 from kai_ray.cluster.kube_http import error_of
+from kai_ray.cluster.kube_pool import proxy_of
 from kai_ray.cluster.kubeconfig import Connection
 from kai_ray.cluster.memory import MemoryStore, install_defaults
 from kai_ray.cluster.port import (
@@ -205,6 +206,26 @@ def test_writes_of_a_batch_run_side_by_side(port: KubePort, namespace: str) -> N
     assert [o["metadata"]["name"] for o in results[:-1]] == names[:-1]
     assert isinstance(results[-1], ApiError) and results[-1].code == 409
     assert port.batch([]) == []
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy"),
+    [
+        ("https://api.example.com:6443", "http://secure:1"),
+        ("http://api.example.com:6443", "http://plain:2"),
+        ("https://in.corp.example:6443", ""),
+        ("https://127.0.0.1:6443", ""),
+        ("https://[::1]:6443", ""),
+        ("https://localhost:6443", ""),
+    ],
+)
+def test_proxies_come_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, server: str, proxy: str
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://secure:1")
+    monkeypatch.setenv("http_proxy", "plain:2")
+    monkeypatch.setenv("no_proxy", ".corp.example")
+    assert proxy_of(server) == proxy
 
 
 # --- watches -------------------------------------------------------------------------------------
