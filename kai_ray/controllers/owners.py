@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import yaml
@@ -9,6 +10,13 @@ import yaml
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Resource
+
+
+#: A line of a note whose value is plainly a name or a UID.
+_WORD = re.compile(
+    r"(name|uid|group|version|kind): "
+    r"([A-Za-z](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+)
 
 
 class Owner(NamedTuple):
@@ -47,10 +55,12 @@ def controller(group: Object) -> Owner | None:
 
 
 def _from_note(note: str, namespace: str) -> Owner | None:
-    try:
-        top: Any = yaml.safe_load(note)
-    except yaml.YAMLError:
-        return None
+    top: Any = _plain(note)
+    if top is None:
+        try:
+            top = yaml.safe_load(note)
+        except yaml.YAMLError:
+            return None
     if not isinstance(top, dict) or not top.get("kind") or not top.get("name"):
         return None
     group, version = top.get("group") or "", top.get("version") or "v1"
@@ -58,6 +68,17 @@ def _from_note(note: str, namespace: str) -> Owner | None:
     return _owner(
         str(api_version), str(top["kind"]), str(top["name"]), str(top.get("uid") or ""), namespace
     )
+
+
+def _plain(note: str) -> dict[str, str] | None:
+    """The note as the podgrouper writes it, a word a line; None for what only YAML can read."""
+    found: dict[str, str] = {}
+    for line in note.splitlines():
+        match = _WORD.fullmatch(line)
+        if match is None:
+            return None
+        found[match[1]] = match[2]
+    return found
 
 
 def _owner(api_version: str, kind: str, name: str, uid: str, namespace: str) -> Owner:

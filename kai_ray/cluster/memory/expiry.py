@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LIFETIME_S = 3600.0
 MOST = 20_000
-#: Look for old ones after this many new ones.
+#: Look for old ones after this many new ones, or after an eighth of those there are.
 EVERY = 256
 
 
@@ -27,9 +27,11 @@ class EventExpiry:
         self._since += 1
         if self._since < EVERY:
             return
-        self._since = 0
         served = self._store.kinds.find(r.EVENT)
         objects = self._store.state.table(served.group_plural).objects
+        if self._since < len(objects) // 8:
+            return  # sorting them all more often would cost more than they do
+        self._since = 0
         oldest_first = sorted(objects.items(), key=lambda item: (_seen(item[1]), item[0]))
         limit = rfc3339(self._store.clock.now() - LIFETIME_S)
         surplus = len(oldest_first) - MOST
