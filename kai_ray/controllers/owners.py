@@ -11,7 +11,6 @@ from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Resource
 
-
 #: A line of a note whose value is plainly a name or a UID.
 _WORD = re.compile(
     r"(name|uid|group|version|kind): "
