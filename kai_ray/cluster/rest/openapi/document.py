@@ -118,8 +118,10 @@ def components(served: Served) -> tuple[dict[str, Object], str]:
         own: Object = {"type": "object"}
         own.update(copy.deepcopy(served.openapi))
         properties = own.setdefault("properties", {})
+        common = builtin.schema(f"{builtin.PREFIX}v1.Pod").get("properties", {})
         for field in ("apiVersion", "kind"):
-            properties[field] = properties.get(field) or {"type": "string"}
+            if not (properties.get(field) or {}).get("description"):
+                properties[field] = common.get(field) or {"type": "string"}
         properties["metadata"] = {"allOf": [ref(OBJECT_META)], "default": {}}
     own["x-kubernetes-group-version-kind"] = [_gvk(served)]
     many: Object = {
