@@ -36,7 +36,7 @@ class _Cluster:
         finally:
             self.store.admission = plugins
 
-    def job(self, name: str, pods: int = 2, **labels: str) -> None:
+    def job(self, name: str, labels: dict[str, str] | None = None, *, pods: int = 2) -> None:
         resources = {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
         template = {
             "spec": {
@@ -44,7 +44,7 @@ class _Cluster:
                 "containers": [{"name": "main", "image": "app", "resources": resources}],
             }
         }
-        meta = {"name": name, "namespace": "default", "labels": labels}
+        meta = {"name": name, "namespace": "default", "labels": labels or {}}
         spec = {"parallelism": pods, "completions": pods, "template": template}
         self.make(kinds.JOB, {"metadata": meta, "spec": spec})
 
@@ -134,7 +134,7 @@ def test_a_malformed_pod_that_got_in_is_named_and_waits_alone(cluster: _Cluster)
 
 
 def test_an_unknown_queue_is_named_with_its_mend(cluster: _Cluster) -> None:
-    cluster.job("lost", **{"kai.scheduler/queue": "nowhere"})
+    cluster.job("lost", {"kai.scheduler/queue": "nowhere"})
     cluster.run()
     said = cluster.waiting("lost")
     assert (said["status"], said["reason"]) == ("False", "QueueNotFound")
@@ -160,7 +160,7 @@ def test_a_queue_cycle_that_is_there_already_starts_nothing_and_says_so(cluster:
     cluster.make(kinds.QUEUE, objects.queue("a", "b"), checked=False)
     cluster.make(kinds.QUEUE, objects.queue("b", "a"), checked=False)
     cluster.make(kinds.QUEUE, objects.queue("below", "b"), checked=False)
-    cluster.job("stuck", **{"kai.scheduler/queue": "below"})
+    cluster.job("stuck", {"kai.scheduler/queue": "below"})
     assert cluster.others_run()
     cluster.run()
     assert cluster.condition("a", "Orphan")["status"] == "True"
@@ -189,7 +189,7 @@ def test_a_bad_quantity_that_is_there_already_makes_its_queue_inert(
 ) -> None:
     queue = objects.queue("q", gpu={"quota": value, "limit": -1})
     cluster.embedded.control.encoder.apply(kinds.QUEUE, None, queue)
-    cluster.job("stuck", **{"kai.scheduler/queue": "q"})
+    cluster.job("stuck", {"kai.scheduler/queue": "q"})
     assert cluster.others_run()
     cluster.run()
     said = cluster.waiting("stuck")
@@ -201,7 +201,7 @@ def test_a_bad_quantity_that_is_there_already_makes_its_queue_inert(
 def test_minus_one_is_unlimited(cluster: _Cluster) -> None:
     share = {"quota": -1, "limit": -1, "overQuotaWeight": 0}
     cluster.make(kinds.QUEUE, objects.queue("q", gpu=share))
-    cluster.job("fine", **{"kai.scheduler/queue": "q"})
+    cluster.job("fine", {"kai.scheduler/queue": "q"})
     cluster.run()
     assert cluster.runs("fine")
 

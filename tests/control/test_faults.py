@@ -21,7 +21,8 @@ class _Faults:
     """Makes the port of each life of the controllers; only the first life has a fault."""
 
     def __init__(self, at: int, mode: Mode) -> None:
-        self.at, self.mode = at, mode
+        self.at = at
+        self.mode: Mode = mode
         self.ports: list[FaultyPort] = []
 
     def __call__(self, port: Port) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ class Tally:
 def tally(request: pytest.FixtureRequest):
     found = Tally()
     yield found
-    capture = request.config.pluginmanager.getplugin("capturemanager")
+    capture: Any = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         sys.stdout.write(f"\n{found.text()}\n")
 

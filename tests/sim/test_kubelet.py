@@ -33,7 +33,7 @@ def test_a_pod_ends_after_its_run_time_by_its_exit_code(
     annotations: dict[str, str], end: str
 ) -> None:
     with bare_cluster() as c:
-        c.client.create(R.POD, pod("a", **annotations))
+        c.client.create(R.POD, pod("a", gpus=0, restart="Never", **annotations))
         c.run_for(29)
         assert phase(c, "a") == "Running"
         c.run_for(2)
