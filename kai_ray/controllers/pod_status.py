@@ -10,7 +10,15 @@ import numpy as np
 
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Write
+from kai_ray.cluster.port import (
+    ApiError,
+    Conflict,
+    Key,
+    Object,
+    TooManyRequests,
+    Unavailable,
+    Write,
+)
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.conditions import condition, find
 from kai_ray.controllers.config import ControlConfig
@@ -28,6 +36,7 @@ class PodConditions:
     def __init__(self, config: ControlConfig) -> None:
         self._config = config
         self._due: dict[Key, None] = {}
+        self._again: dict[Key, tuple[str, str]] = {}  # pods whose write has to be repeated
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -39,29 +48,32 @@ class PodConditions:
         self._due[group] = None
 
     def flush(self, cycle: Cycle, verdicts: Verdicts) -> float | None:
-        texts: dict[Key, tuple[str, str]] = {}
+        texts, self._again = self._again, {}
         self._waiting(cycle, verdicts, texts)
         self._astray(cycle, texts)
-        writes: list[Write] = []
-        left = 0.0 if self._due else None
-        for key, (reason, message) in texts.items():
-            pod = self._pods.get(key.name, key.namespace)
-            if pod is None or pod["spec"].get("nodeName") or _says(pod, reason):
-                continue
-            writes.append(self._write(key, reason, message))
-        for outcome in self._runtime.port.batch(writes) if writes else ():
-            if not isinstance(outcome, ApiError):
+        news = {key: text for key, text in texts.items() if self._is_news(key, text[0])}
+        writes = [self._write(key, *text) for key, text in news.items()]
+        outcomes = self._runtime.port.batch(writes) if writes else []
+        for (key, text), outcome in zip(news.items(), outcomes, strict=True):
+            if isinstance(outcome, (Conflict, Unavailable, TooManyRequests)):
+                self._again[key] = text
+            elif not isinstance(outcome, ApiError):
                 self._pods.remember(outcome)
-            elif not isinstance(outcome, NotFound):
-                left = _AGAIN_S
-        return left
+        if self._due:
+            return 0.0
+        return _AGAIN_S if self._again else None
+
+    def _is_news(self, key: Key, reason: str) -> bool:
+        """Whether the pod still waits and has not been told."""
+        pod = self._pods.get(key.name, key.namespace)
+        return pod is not None and not pod["spec"].get("nodeName") and not _says(pod, reason)
 
     def _waiting(self, cycle: Cycle, verdicts: Verdicts, texts: dict[Key, tuple[str, str]]) -> None:
         if not self._due:
             return
         encoded = cycle.encoded
         tasks = encoded.snapshot.tasks
-        pending = np.flatnonzero((tasks.gang >= 0) & (tasks.state == TaskState.PENDING))
+        pending = np.flatnonzero((tasks.gang >= 0) & (cycle.state == TaskState.PENDING))
         pending = pending[np.argsort(tasks.gang[pending], kind="stable")]
         sorted_gangs = tasks.gang[pending]
         row_of = {key: i for i, key in enumerate(encoded.names.gangs)}

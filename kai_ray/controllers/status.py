@@ -6,6 +6,7 @@ back for the rest, so that statuses are never in the way of decisions.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,16 @@ import numpy as np
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Write
+from kai_ray.cluster.port import (
+    ApiError,
+    Conflict,
+    Key,
+    NotFound,
+    Object,
+    TooManyRequests,
+    Unavailable,
+    Write,
+)
 from kai_ray.cluster.runtime import Informer, Runtime
 from kai_ray.controllers import podgroup_status, queue_status
 from kai_ray.controllers.conditions import find
@@ -29,6 +39,10 @@ from kai_ray.controllers.verdict import Failing, Verdicts
 from kai_ray.encode import Problem
 from kai_ray.scheduler.plan import Wait
 
+log = logging.getLogger(__name__)
+
+#: Failures that pass: anything else would fail again, and is only worth a line in the log.
+PASSING = (Conflict, Unavailable, TooManyRequests)
 _QUEUES_EVERY_S = 1.0
 _PODS_AFTER_S = 1.0
 _AGAIN_S = 1.0
@@ -181,9 +195,12 @@ class StatusWriter:
             return failed
         outcomes = self._runtime.port.batch(writes)
         for (key, before, wanted), outcome in zip(about, outcomes, strict=True):
+            if isinstance(outcome, PASSING):
+                failed.append(key)
+                continue
             if isinstance(outcome, ApiError):
                 if not isinstance(outcome, NotFound):
-                    failed.append(key)
+                    log.warning("status of %s %s: %s", informer.resource.kind, key.name, outcome)
                 continue
             informer.remember(outcome)
             self._written_s[key] = now

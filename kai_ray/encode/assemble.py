@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,24 +77,8 @@ class Assembly:
         if overdue.any():
             state = tasks.state.copy()
             state[overdue] = TaskState.STUCK
-            tasks = _replace_state(tasks, state)
-        snapshot = Snapshot(
-            now_s=now_s,
-            seed=s.seed,
-            resources=s.resources,
-            nodes=s.nodes,
-            queues=s.queues,
-            gangs=s.gangs,
-            subgroups=s.subgroups,
-            tasks=tasks,
-            classes=s.classes,
-            peers=s.peers,
-            port_conflicts=s.port_conflicts,
-            total=s.total,
-        )
-        return Encoded(
-            snapshot, fixed.names, fixed.problems, fixed.orphans, fixed.shapes, fixed.held
-        )
+            tasks = dataclasses.replace(tasks, state=state)
+        return dataclasses.replace(fixed, snapshot=dataclasses.replace(s, now_s=now_s, tasks=tasks))
 
     def next_stuck_s(self, now_s: float) -> float:
         """When the next releasing pod becomes stuck; inf = never."""
@@ -208,21 +193,6 @@ class Assembly:
     def _orphan(self, pod: Key, symbol: int) -> Orphan:
         namespace, group, subgroup = self._encoder.gangs.leaves.key(int(symbol))
         return Orphan(pod, group, subgroup, Key(namespace, group) in self._encoder.gangs)
-
-
-def _replace_state(tasks: Tasks, state: NDArray[np.int8]) -> Tasks:
-    return Tasks(
-        tasks.gang,
-        tasks.leaf,
-        tasks.klass,
-        state,
-        tasks.node,
-        tasks.role,
-        tasks.task_priority,
-        tasks.created_s,
-        tasks.rank,
-        tasks.nominated,
-    )
 
 
 class _LeafNames(dict[Key, tuple[str, ...]]):
