@@ -15,6 +15,7 @@ from kai_ray.encode import RESOURCES, Encoded, Encoder
 from kai_ray.scheduler import DEFAULT, Plan, Policy, Snapshot, decide
 
 _NEEDED = (kinds.NODE, kinds.POD, kinds.QUEUE, kinds.POD_GROUP)
+_LOOK_AGAIN_S = 1.0
 #: Kinds that may be hidden from us: what cannot be seen is not held against a pod.
 _OPTIONAL = (kinds.PVC, kinds.CONFIG_MAP)
 
@@ -62,7 +63,7 @@ class SchedulingLoop:
         if now < self._next_s:
             return self._next_s - now
         if not self._fresh():
-            return self._config.period_s
+            return _LOOK_AGAIN_S
         for resource in _OPTIONAL:
             connected = self._runtime.informer(resource).connected
             self._encoder.trust(resource, connected)
