@@ -7,6 +7,7 @@ import numpy as np
 from .actions.attempt import Attempts
 from .admittance import queue_refusal
 from .fit import Fits
+from .gpu.prices import priced
 from .ledger import Ledger
 from .pending import Pending
 from .plan import Plan
@@ -22,6 +23,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 
     Depends on nothing but its arguments: the same snapshot and policy give the same Plan.
     """
+    snapshot = priced(snapshot, policy.mig_by_share)
     # 1. What queues hold and ask for, and what each is entitled to.
     books = queue_books(snapshot)
     share = policy.share(snapshot.queues, snapshot.total, books.request, policy.k_value)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .filters.resources import copies
+from .gpu.facts import GpuKind
+from .gpu.room import ClaimRoom, SharedRoom
 from .ledger import Ledger
 from .rules import ALL, At, Filter, Reads, Score
 from .snapshot import GPU, Bools, ClassRules, Floats, Ints
@@ -50,8 +52,10 @@ class Fit:
         self.rules: ClassRules = ledger.snapshot.classes.rules[klass]
         self.request: Ints = ledger.snapshot.classes.request[:, klass]
         self.asked = tuple(np.flatnonzero(self.request > 0).tolist())
-        self.asks_gpu = bool(self.request[GPU] > 0)
-        self._counters = ledger.peers[klass].counters()
+        self._set_gpus()
+        book = ledger.gpus
+        claims = book.claims_of[klass] if book else ()
+        self._counters = (*ledger.peers[klass].counters(), *claims)
         count = ledger.nodes.count
         self.now: Ints = np.zeros(count, dtype=np.int64)
         self.later: Ints = np.zeros(count, dtype=np.int64)
@@ -60,18 +64,37 @@ class Fit:
         #: Whether a node takes one copy at most.
         self.single = any(f.single(ledger, klass) for f in filters if f.single)
         self.suits = self._facts(filters)
+        #: Whether no node can ever take a pod of the class, however empty it were.
+        self.nowhere = not bool(
+            (self.suits & (ledger.nodes.allocatable >= self.request[:, None]).all(axis=0)).any()
+        )
         self._moving = tuple(f for f in filters if f.reads and self._concerns(f))
         self._set_scores(scores)
         rules = (*self._moving, *self._scores)
         #: Whether pods elsewhere matter: then copies of nodes do not add up.
         self.linked = any(rule.reads is Reads.PEERS for rule in rules)
-        self.packs = not self.linked and all(score.packs for score in self._scores)
+        self.packs = not (self.linked or self.shared) and all(score.packs for score in self._scores)
         self.value: Floats = np.full(count, _OUT)
         """[N] the sum of all scores where a copy fits, -inf elsewhere."""
         self._offer: Offer = NO_OFFER  # what is left of the last one
         self._offer_end = -1  # length of the ledger's list of changes for which it holds
         self._within: Bools | None = None  # ... and the question that it answers
         self._later_only = False
+
+    def _set_gpus(self) -> None:
+        """How the class asks for GPUs, and the room that this is a matter of."""
+        book, klass = self.ledger.gpus, self.klass
+        self.asks_gpu = bool(self.request[GPU] > 0)
+        self.shared: SharedRoom | None = None
+        """Room on shared devices, for a class that takes part of one."""
+        self._claims: ClaimRoom | None = None
+        if book is None:
+            return
+        self.asks_gpu |= book.facts.kind[klass] not in (GpuKind.NONE, GpuKind.LEGACY_MIG)
+        if book.shares[klass]:
+            self.shared = SharedRoom(self.ledger, klass)
+        if book.claims_of[klass]:
+            self._claims = ClaimRoom(self.ledger, book.claims_of[klass])
 
     def _facts(self, filters: tuple[Filter, ...]) -> Bools:
         """[N] nodes that no unchanging filter refuses."""
@@ -126,11 +149,10 @@ class Fit:
 
     def _compute(self, at: At) -> None:
         ledger = self.ledger
-        idle = ledger.idle[:, at]
-        now = later = copies(idle, self.request, self.asked)
-        if ledger.any_releasing:
-            later = copies(idle + ledger.releasing[:, at], self.request, self.asked)
-            now = np.minimum(now, later)
+        now, later = self._plain_copies(at)
+        if self.shared is not None:
+            shared_now, shared_later = self.shared.copies(at)
+            now, later = np.minimum(now, shared_now), np.minimum(later, shared_later)
         allowed = self.suits[at]
         for rule in self._moving:
             held = rule.allows(ledger, self.klass, at)
@@ -146,6 +168,21 @@ class Fit:
                 value += score.weight * rated
         value[later <= 0] = _OUT
         self.value[at] = value
+
+    def _plain_copies(self, at: At) -> tuple[Ints, Ints]:
+        """Copies by amounts: into idle room, into that and what is being released."""
+        ledger, request, asked = self.ledger, self.request, self.asked
+        if self._claims is not None:
+            idle, both = self._claims.free(at)
+            most = self._claims.pods()
+            later = np.minimum(copies(both, request, asked), most)
+            return np.minimum(copies(idle, request, asked), later), later
+        idle = ledger.idle[:, at]
+        now = later = copies(idle, request, asked)
+        if ledger.any_releasing:
+            later = copies(idle + ledger.releasing[:, at], request, asked)
+            now = np.minimum(now, later)
+        return now, later
 
     def offer(
         self,

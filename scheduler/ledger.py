@@ -13,15 +13,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .gpu.book import GpuBook
+from .gpu.devices import Choice
+from .gpu.order import DeviceOrder
 from .peers import Counter, PeerBook, PeerRules
 from .shares.books import QueueBooks
 from .shares.row import Amounts, QueueRow, queue_rows
 from .shares.tree import path
-from .snapshot import ALLOCATED, USED, Bools, Codes, Floats, Ints, Nodes, Snapshot, TaskState
+from .snapshot import ALLOCATED, GPU, USED, Bools, Codes, Floats, Ints, Nodes, Snapshot, TaskState
 
 Mark: TypeAlias = int
-#: (klass, node, idle, releasing, pods): copies by which each book moved.
-_Booked: TypeAlias = "tuple[int, int, int, int, int]"
+#: (klass, node, idle, releasing, pods, device slots): copies by which each book moved.
+_Booked: TypeAlias = "tuple[int, int, int, int, int, tuple[int, ...]]"
 #: (queue, allocated, non-preemptible): the values before.
 _Charged: TypeAlias = "tuple[QueueRow, Amounts, Amounts]"
 #: (leaf, pods, of them firm)
@@ -48,6 +51,9 @@ class Ledger:
         """[T] node of each pod, here; -1 none."""
         tasks = snapshot.tasks
         self._open_room()
+        self.gpus: GpuBook | None = self._open_gpus()
+        """Shared devices and claims; None where nobody shares."""
+        self._seal()
         self._open_ports()
         movable = [int(s) for s in (TaskState.PENDING, *ALLOCATED)]
         placed = tasks.klass[np.isin(tasks.state, movable) & (tasks.gang >= 0)]
@@ -70,12 +76,25 @@ class Ledger:
         used = self._held(np.isin(state, [int(s) for s in USED]))
         self.idle: Ints = np.ascontiguousarray(self.nodes.allocatable - used)
         self.releasing: Ints = self._held(state == TaskState.RELEASING)
-        self.any_releasing = bool(self.releasing.any())
         self.largest: list[int] = self.nodes.allocatable.max(axis=1, initial=0).tolist()
         """[R] the most that any node has of each resource."""
-        #: What may be overdrawn from the start: what the ledger must never fall below.
-        self._floor = np.minimum(self.idle, 0), np.minimum(self.idle + self.releasing, 0)
+        self.charge_of: list[Amounts] = [
+            (a, b, c) for a, b, c in self.snapshot.classes.queue_request.T.tolist()
+        ]
+        """[C] what a queue is charged for a pod that waits."""
         self._column: list[Ints] = [request[:, k].copy() for k in range(request.shape[1])]
+
+    def _open_gpus(self) -> GpuBook | None:
+        if self.snapshot.gpus is None:
+            return None
+        book = GpuBook(self.snapshot, self.nodes, self.origin, self.position)
+        book.open(self.node_of, self.idle, self.releasing)
+        return book
+
+    def _seal(self) -> None:
+        """What may be overdrawn from the start: what the ledger must never fall below."""
+        self.any_releasing = bool(self.releasing.any())
+        self._floor = np.minimum(self.idle, 0), np.minimum(self.idle + self.releasing, 0)
 
     def _held(self, rows: Bools) -> Ints:
         """[R, N] requests of pods; a resource of which the node has none at all is not charged."""
@@ -124,16 +143,50 @@ class Ledger:
         mine = self.snapshot.classes.rules[klass].ports
         return sorted({code for port in mine for code in (port, *conflicts[port])})
 
-    def book(self, klass: int, node: int, idle: int, releasing: int, pods: int) -> None:
+    def choose(
+        self, klass: int, node: int, order: DeviceOrder, later_only: bool = False, task: int = -1
+    ) -> Choice | None:
+        """Devices of a node for one pod of a class that shares; None where too few have room.
+
+        `task` is the pod, which finds its own devices again where it comes back to its node.
+        """
+        if node < 0 or self.gpus is None:
+            return None
+        idle, releasing = int(self.idle[GPU, node]), int(self.releasing[GPU, node])
+        back = task if self.node_of[task] == node else -1
+        return self.gpus.choose(klass, node, idle, releasing, order, later_only, back)
+
+    def book(
+        self,
+        klass: int,
+        node: int,
+        idle: int,
+        releasing: int,
+        pods: int,
+        slots: tuple[int, ...] = (),
+    ) -> None:
         """Moves copies of a class on a node: taken from idle, from releasing room, pods added.
 
         A placement is (n, 0, n), a nomination (0, n, n); (-n, n, 0) makes the first the second.
+        Pods that share devices name their `slots`, all those of the n pods.
         """
-        self._book(klass, node, idle, releasing, pods)
-        self._log.append((klass, node, idle, releasing, pods))
+        self._book(klass, node, idle, releasing, pods, slots)
+        self._log.append((klass, node, idle, releasing, pods, slots))
 
-    def _book(self, klass: int, node: int, idle: int, releasing: int, pods: int) -> None:
+    def _book(
+        self,
+        klass: int,
+        node: int,
+        idle: int,
+        releasing: int,
+        pods: int,
+        slots: tuple[int, ...],
+    ) -> None:
         request = self._column[klass]
+        if self.gpus is not None and self.gpus.moves[klass]:
+            counts = idle, releasing, pods
+            self.gpus.move(klass, node, counts, slots, self.idle, self.releasing)
+            self.any_releasing = True
         if idle:
             self.idle[:, node] -= request if idle == 1 else request * idle
         if releasing:
@@ -152,6 +205,8 @@ class Ledger:
         self._log.append((klass, node, pods, slots, None, None, None))
 
     def _release(self, klass: int, node: int, pods: int, slots: tuple[int, ...]) -> None:
+        if self.gpus is not None and self.gpus.moves[klass]:
+            self.gpus.move(klass, node, (0, -pods, 0), slots, self.idle, self.releasing)
         charged = self.nodes.allocatable[:, node] > 0  # see _held
         self.releasing[:, node] += self._column[klass] * charged * pods
         self.any_releasing = True
@@ -195,6 +250,12 @@ class Ledger:
             raise OvercommittedError(
                 f"node row {int(self.origin[node])} was promised more {name} than it has"
             )
+        full = self.gpus.devices.overfull() if self.gpus else None
+        if full is not None:
+            raise OvercommittedError(
+                f"device {full.slot} of node row {int(self.origin[full.node])} was promised beyond "
+                "its memory"
+            )
 
     def trial(self) -> Mark:
         """Opens a trial: hand the mark to `roll_back`, or keep what follows."""
@@ -211,13 +272,14 @@ class Ledger:
         log = self._log
         while len(log) > mark:
             entry = log.pop()
-            if len(entry) == 5:
-                klass, node, idle, releasing, pods = entry
-                self._book(klass, node, -idle, -releasing, -pods)
+            if len(entry) == 6:
+                klass, node, idle, releasing, pods, slots = entry
+                self._book(klass, node, -idle, -releasing, -pods, slots)
             elif len(entry) == 3:
                 row, row.allocated, row.non_preemptible = entry
             elif len(entry) == 7:
-                self._release(entry[0], entry[1], -entry[2], entry[3])
+                klass, node, pods, slots, *_ = entry
+                self._release(klass, node, -pods, slots)
             else:
                 leaf, pods, firm, _ = entry
                 self._fill(leaf, -pods, -firm)

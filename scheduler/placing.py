@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .actions.attempt import Attempt
+from .capacity import over_capacity
+from .gpu.memory_price import MemoryPrice, memory_prices
 from .ledger import Ledger
 from .pending import Run
+from .plan import QueueCause
 from .session import Placed, Session
 from .snapshot import Bools
 
@@ -21,6 +24,7 @@ class Shortfall(NamedTuple):
 
     klass: int
     placeable: int
+    cause: QueueCause | None = None  # the queue that keeps it off every node with room
 
 
 class Placer:
@@ -31,6 +35,7 @@ class Placer:
         gangs = session.snapshot.gangs
         self._queue: list[int] = gangs.queue.tolist()
         self._preemptible: list[bool] = gangs.preemptible.tolist()
+        self._by_memory: dict[int, MemoryPrice] = memory_prices(session.ledger)
 
     def place(
         self,
@@ -50,11 +55,22 @@ class Placer:
         mark = ledger.trial()
         placed: list[Placed] = []
         weight = self._session.policy.nominated_weight if bonus is None else bonus
+        priced = bool(self._by_memory) and any(run[2] in self._by_memory for _, run in attempt.runs)
         for leaf, run in attempt.runs:
-            if self._place_run(gang, leaf, run, placed, within, later_only, weight):
+            place = self._place_run
+            if self._session.fits.get(run[2]).shared is not None:
+                place = self._place_sharing
+            if place(gang, leaf, run, placed, within, later_only, weight):
+                pods = sum(one.pods for one in placed)
+                cause = self._refusal(gang, run[2]) if priced else None
                 ledger.roll_back(mark)
-                return Shortfall(run[2], sum(one.pods for one in placed))
-        ledger.charge(self._queue[gang], attempt.need, not self._preemptible[gang])
+                return Shortfall(run[2], pods, cause)
+            if priced and run[2] not in self._by_memory:
+                cpu, memory, gpu = ledger.charge_of[run[2]]
+                amount = cpu * run[1], memory * run[1], gpu * run[1]
+                ledger.charge(self._queue[gang], amount, not self._preemptible[gang])
+        if not priced:
+            ledger.charge(self._queue[gang], attempt.need, not self._preemptible[gang])
         for one in placed:
             ledger.fill(one.leaf, one.pods, 0 if one.later else one.pods)
         return placed
@@ -86,11 +102,52 @@ class Placer:
             pods -= count
         return pods
 
+    def _place_sharing(
+        self,
+        gang: int,
+        leaf: int,
+        run: Run,
+        placed: list[Placed],
+        within: Bools | None,
+        later_only: bool,
+        bonus: float,
+    ) -> int:
+        """The same for pods that share devices: node and devices are chosen pod by pod."""
+        first, pods, klass, nominated = run
+        ledger, session = self._ledger, self._session
+        fit, price = session.fits.get(klass), self._by_memory.get(klass)
+        queue, firm = self._queue[gang], not self._preemptible[gang]
+        wish = -1 if nominated < 0 else int(ledger.position[nominated])
+        for _ in range(pods):
+            nodes = within if price is None else price.within(ledger, queue, firm, within)
+            node = fit.offer(wish, bonus, nodes, later_only).node
+            task = int(session.order[first])
+            choice = ledger.choose(klass, node, session.policy.device_order, later_only, task)
+            if choice is None:
+                break
+            slots, later = choice
+            ledger.book(klass, node, int(not later), int(later), 1, slots)
+            if price is not None:
+                ledger.charge(queue, price.amount(node), firm)
+            placed.append(Placed(gang, leaf, first, 1, klass, node, later, slots))
+            first += 1
+            pods -= 1
+        return pods
+
+    def _refusal(self, gang: int, klass: int) -> QueueCause | None:
+        """The queue that refuses a request by memory on every node where it would fit."""
+        price, fit = self._by_memory.get(klass), self._session.fits.of(klass)
+        if price is None or not (fit.later > 0).any():
+            return None
+        ledger, least = self._ledger, int(price.gpus.argsort(kind="stable")[0])
+        path = ledger.path(self._queue[gang])
+        return over_capacity(ledger.queues, path, price.amount(least), self._preemptible[gang])
+
 
 def wait_as_a_whole(ledger: Ledger, placed: list[Placed]) -> list[Placed]:
     """Turns what was placed now into promises: the gang waits for releasing room as one."""
     for one in placed:
         if not one.later:
-            ledger.book(one.klass, one.node, -one.pods, one.pods, 0)
+            ledger.book(one.klass, one.node, -one.pods, one.pods, 0, one.slots)
             ledger.fill(one.leaf, 0, -one.pods)
     return [one._replace(later=True) for one in placed]

@@ -4,8 +4,8 @@ Adding a rule is a file and a line here. Another policy is another `Policy`, han
 `dataclasses.replace(DEFAULT, scores=(*DEFAULT.scores, Score(mine, 50.0)))`.
 
 Weights follow KAI 0.17: nominated node 10,000,000; one point of pod affinity 1,000,000; room now
-1,000; a CPU node for a CPU pod 10; packing up to 9. In between stand preferences that KAI lacks,
-see scores/preferences.py. Ties go to the first node by name.
+1,000; a shared device with room 10,000; a CPU node for a CPU pod 10; packing up to 9. In between
+stand preferences that KAI lacks, see scores/preferences.py. Ties go to the first node by name.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ from enum import Enum
 
 from .actions.allocate import allocate
 from .filters.blocked import unblocked
+from .filters.claims import claims_open, claims_reachable
+from .filters.gpu_kind import large_enough, memory_known, partitioned_alike, shareable
 from .filters.labels import selected
 from .filters.pod_affinity import apart, avoids_itself, near
 from .filters.ports import holds_port, ports_free
 from .filters.readiness import ready, uncordoned
 from .filters.taints import tolerated
 from .filters.topology_spread import spread
+from .gpu.order import DeviceOrder, packed, spread_out
 from .orders.job_order import JobKey, job_key
 from .orders.queue_order import Standing, standing
 from .orders.task_order import task_order
 from .reason import Reason
 from .rules import Filter, Reads, Score
 from .scores.availability import fits_now
+from .scores.gpu_sharing import hosts_share
 from .scores.packing import cpu_binpack, cpu_spread, gpu_binpack, gpu_spread
 from .scores.pod_affinity import liked_company
 from .scores.preferences import (
@@ -66,6 +70,10 @@ class Policy:
     share: Callable[[Queues, Floats, Floats, float], Floats] = fair_share
     k_value: float = 1.0  # how strongly past usage moves over-quota shares
     nominated_weight: float = 10_000_000.0  # the node named by a pod's nominatedNodeName
+    device_order: DeviceOrder = packed
+    """Which device of the node a pod that shares one takes."""
+    mig_by_share: bool = False
+    """Queues are charged the part of a card that a MIG profile is, not one GPU per slice."""
 
 
 FILTERS = (
@@ -74,7 +82,13 @@ FILTERS = (
     Filter(uncordoned, Reason.NODE_CORDONED),
     Filter(selected, Reason.NODE_SELECTOR_MISMATCH),
     Filter(tolerated, Reason.UNTOLERATED_TAINT),
+    Filter(partitioned_alike, Reason.MIG_MISMATCH),
+    Filter(shareable, Reason.GPU_NOT_SHAREABLE),
+    Filter(memory_known, Reason.GPU_MEMORY_UNKNOWN),
+    Filter(large_enough, Reason.GPU_TOO_SMALL),
     Filter(ports_free, Reason.HOST_PORT_IN_USE, Reads.ROOM, single=holds_port),
+    Filter(claims_open, Reason.CLAIM_FULL, Reads.PEERS),
+    Filter(claims_reachable, Reason.CLAIM_ELSEWHERE, Reads.PEERS),
     Filter(near, Reason.POD_AFFINITY_UNSATISFIED, Reads.PEERS),
     Filter(apart, Reason.POD_ANTI_AFFINITY_CONFLICT, Reads.PEERS, single=avoids_itself),
     Filter(spread, Reason.TOPOLOGY_SPREAD_UNSATISFIED, Reads.PEERS),
@@ -94,6 +108,7 @@ def scores(gpu: Placement | None, cpu: Placement | None) -> tuple[Score, ...]:
         layout.append(Score(by_cpu[cpu], 9.0 if packs else 1.0, Reads.ROOM, packs))
     return (
         Score(liked_company, 1_000_000.0, Reads.PEERS),
+        Score(hosts_share, 10_000.0, Reads.ROOM),
         Score(fits_now, 1_000.0, Reads.ROOM, packs=True),
         Score(preferred_nodes, NODE_AFFINITY_WEIGHT),
         Score(no_soft_taints, SOFT_TAINTS_WEIGHT),
@@ -109,7 +124,12 @@ def policy(
     k_value: float = 1.0,
 ) -> Policy:
     """The default policy with its knobs."""
-    return Policy(filters=FILTERS, scores=scores(gpu, cpu), k_value=k_value)
+    return Policy(
+        filters=FILTERS,
+        scores=scores(gpu, cpu),
+        k_value=k_value,
+        device_order=spread_out if gpu is Placement.SPREAD else packed,
+    )
 
 
 DEFAULT = policy()

@@ -51,6 +51,19 @@ class Reason(IntEnum):
     PREEMPTED = 61  # for a gang of the same queue with a higher priority
     CONSOLIDATED = 62  # moved, so that a gang fits that did not
     STALE_GANG = 63  # it ran below its minimum for too long
+    # GPUs that are shared, partitioned or claimed
+    FRAGMENTED_GPU = 70  # enough in sum, but not on single devices
+    GPU_MEMORY_UNKNOWN = 71  # the node does not say how much memory a card has
+    GPU_TOO_SMALL = 72  # a card has less memory than is asked of one
+    GPU_NOT_SHAREABLE = 73  # the node's devices come from resource slices
+    MIG_MISMATCH = 74  # cards are partitioned otherwise than the pod asks
+    MIG_PROFILE_MISSING = 75  # no node offers the profile
+    MIG_BY_ANNOTATION = 76  # profiles asked for in the old way
+    CLAIM_NOT_FOUND = 77
+    CLAIM_WRONG_QUEUE = 78  # a shared claim of another queue, or of none
+    CLAIM_FULL = 79  # as many pods hold it as may
+    CLAIM_ELSEWHERE = 80  # its devices are on another node
+    DEVICE_CLASS_NOT_FOUND = 81
 
     @property
     def word(self) -> str:

@@ -28,6 +28,7 @@ class Placed(NamedTuple):
     klass: int
     node: int  # of the ledger
     later: bool  # nominated: waits for releasing room
+    slots: tuple[int, ...] = ()  # devices of the node that it shares, those of all its pods
 
 
 class Miss(NamedTuple):
@@ -66,6 +67,8 @@ class Session:
     misses: dict[int, Miss] = field(default_factory=dict[int, Miss])
     """The last failed attempt per gang; taken out when a later one succeeds."""
     evicted: list[Evicted] = field(default_factory=list[Evicted])
+    beneficiaries: set[int] = field(default_factory=set[int])
+    """Gangs for which others leave."""
     delayed: set[int] = field(default_factory=set[int])
     """Gangs that could not be placed and must not evict others yet."""
     victims: VictimBooks | None = None

@@ -15,6 +15,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from .gpu.facts import Gpus
+
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -114,6 +116,7 @@ class ClassRules:
     anti_affinity: tuple[int, ...] = ()  # PeerTerm indices, required
     preferred_affinity: tuple[tuple[int, int], ...] = ()  # (signed weight, PeerTerm index)
     spread: tuple[Spread, ...] = ()
+    claims: tuple[int, ...] = ()  # resource claims that its pods share, of Gpus.claims
     blocked: int = 0  # a Reason value: no node can ever take it (missing claim, ...); 0 = none
     blocked_detail: str = ""  # the object that blocks it, for the sentence shown
 
@@ -260,6 +263,7 @@ class Snapshot:
     peers: tuple[PeerTerm, ...] = ()
     port_conflicts: tuple[tuple[int, ...], ...] = ()  # per port code: codes it collides with
     disruptions: tuple[int, ...] = ()  # per PodDisruptionBudget: pods that may be evicted now
+    gpus: Gpus | None = None  # None = only whole GPUs, or none
     total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))
     """[3] what the top-level queues divide: usable nodes less other schedulers' pods (KAI 4.2)."""
 

@@ -54,7 +54,7 @@ class Allocate:
                 continue
             queue, preemptible = self._queue[gang], self._preemptible[gang]
             path = ledger.path(queue)
-            cause = over_capacity(ledger.queues, path, attempt.need, preemptible)
+            cause = over_capacity(ledger.queues, path, attempt.gate, preemptible)
             if cause is not None:
                 session.misses[gang] = Miss(gang, attempt.pods, asked=_asked(attempt), cause=cause)
                 continue
@@ -113,7 +113,7 @@ class Allocate:
         ledger = self.ledger
         placed = self._placer.place(gang, attempt)
         if isinstance(placed, Shortfall):
-            return self._note_failure(gang, attempt, placed.klass, placed.placeable)
+            return self._note_failure(gang, attempt, placed)
         if ledger.any_releasing:
             placed = self._settle(gang, placed)
         ledger.keep()
@@ -129,8 +129,11 @@ class Allocate:
         in_line.update(one.leaf for one in placed)
         return wait_as_a_whole(self.ledger, placed)
 
-    def _note_failure(self, gang: int, attempt: Attempt, klass: int, placeable: int) -> Miss:
+    def _note_failure(self, gang: int, attempt: Attempt, short: Shortfall) -> Miss:
+        klass, placeable, cause = short
         asked = _asked(attempt)
+        if cause is not None:  # it depends on the queue
+            return Miss(gang, attempt.pods, placeable, klass, asked, cause)
         self._failed[_signature(attempt)] = (self.ledger.state, placeable, klass)
         totals = _totals(attempt)
         if len(totals) == 1 and not self.session.fits.get(klass).linked:

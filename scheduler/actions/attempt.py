@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..gang_state import ABOVE_MINIMUM, AT_MINIMUM, BELOW_MINIMUM, elastic_state
+from ..gpu.prices import against_limits
 from ..ledger import Ledger
 from ..orders.subgroup_order import Standing, gang_tree, tasks_to_allocate
 from ..pending import Pending, Run
@@ -19,10 +20,11 @@ class Attempt(NamedTuple):
     runs: tuple[tuple[int, Run], ...]  # (leaf, run of equal pods), in the order of placement
     pods: int
     need: Amounts  # charged to the queue: millicores, bytes, GPUs
+    gate: Amounts  # the same as limits and quotas count it: GPU memory by the largest card
 
 
 _AT_OR_ABOVE = (AT_MINIMUM, ABOVE_MINIMUM)
-_NO_PODS = Attempt((), 0, NOTHING)
+_NO_PODS = Attempt((), 0, NOTHING, NOTHING)
 
 
 class Attempts:
@@ -40,6 +42,7 @@ class Attempts:
         self._charge: list[Amounts] = [
             (a, b, c) for a, b, c in snapshot.classes.queue_request.T.tolist()
         ]
+        self._gate: list[float] = against_limits(snapshot).tolist()
         held = np.array(ledger.held, dtype=np.int64)
         self._elastic: list[int] = elastic_state(subgroups, gangs.count, held).tolist()
         self._next: dict[int, Attempt] = {}
@@ -112,12 +115,15 @@ class Attempts:
 
     def attempt(self, runs: tuple[tuple[int, Run], ...]) -> Attempt:
         """Runs of pods as an attempt, with what the queue is charged for them."""
-        pods, cpu, memory, gpu = 0, 0.0, 0.0, 0.0
+        pods, cpu, memory, gpu, gate = 0, 0.0, 0.0, 0.0, 0.0
         for _, (_, count, klass, _) in runs:
             a, b, c = self._charge[klass]
             pods, cpu = pods + count, cpu + a * count
             memory, gpu = memory + b * count, gpu + c * count
-        return Attempt(runs, pods, (cpu, memory, gpu)) if runs else _NO_PODS
+            gate += self._gate[klass] * count
+        if not runs:
+            return _NO_PODS
+        return Attempt(runs, pods, (cpu, memory, gpu), (cpu, memory, gate))
 
     def forget(self, gang: int) -> None:
         """The gang lost pods: its next attempt and its elastic state are found anew."""

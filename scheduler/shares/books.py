@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..gpu.prices import held
 from ..snapshot import ALLOCATED, QUEUE_RESOURCES, Floats, Queues, Snapshot, TaskState
 from .tree import roll_up
 
@@ -29,12 +30,12 @@ def queue_books(snapshot: Snapshot) -> QueueBooks:
     ours = np.flatnonzero(tasks.gang >= 0)
     ours = ours[gangs.queue[tasks.gang[ours]] >= 0]
     state, gang = tasks.state[ours], tasks.gang[ours]
-    queue, amount = gangs.queue[gang], snapshot.classes.queue_request[:, tasks.klass[ours]]
-    held = np.isin(state, [int(s) for s in ALLOCATED])
-    firm = held & ~gangs.preemptible[gang]
-    asked = held | (state == TaskState.PENDING)
+    queue, amount = gangs.queue[gang], held(snapshot, ours)
+    holds = np.isin(state, [int(s) for s in ALLOCATED])
+    firm = holds & ~gangs.preemptible[gang]
+    asked = holds | (state == TaskState.PENDING)
     sums = [
-        _sum(snapshot.queues, queue, np.where(rows, amount, 0.0)) for rows in (held, firm, asked)
+        _sum(snapshot.queues, queue, np.where(rows, amount, 0.0)) for rows in (holds, firm, asked)
     ]
     return QueueBooks(*sums)
 
