@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from .actions.allocate import allocate
+from .actions.consolidation import consolidation
+from .actions.preempt import preempt
+from .actions.reclaim import reclaim
+from .actions.stale_gang import stale_gang
 from .filters.blocked import unblocked
 from .filters.claims import claims_open, claims_reachable
 from .filters.gpu_kind import large_enough, memory_known, partitioned_alike, shareable
@@ -47,6 +51,8 @@ from .session import Session
 from .shares.fair_share import fair_share
 from .shares.row import Amounts, QueueRow
 from .snapshot import Codes, Floats, Queues, Tasks
+from .victims import knobs
+from .victims.knobs import Evicting
 
 
 class Placement(Enum):
@@ -63,13 +69,14 @@ class Policy:
     filters: tuple[Filter, ...]
     """In the order in which a refusal is explained; room for the request comes after them."""
     scores: tuple[Score, ...]
-    actions: tuple[Callable[[Session], None], ...] = (allocate,)
+    actions: tuple[Callable[[Session], None], ...] = (allocate, reclaim, preempt, stale_gang)
     queue_order: Callable[[QueueRow, Amounts, Amounts, Amounts], Standing] = standing
     job_order: Callable[[int, int, float, int], JobKey] = job_key
     task_order: Callable[[Tasks, Codes], Codes] = task_order
     share: Callable[[Queues, Floats, Floats, float], Floats] = fair_share
     k_value: float = 1.0  # how strongly past usage moves over-quota shares
     nominated_weight: float = 10_000_000.0  # the node named by a pod's nominatedNodeName
+    evicting: Evicting = knobs.DEFAULT
     device_order: DeviceOrder = packed
     """Which device of the node a pod that shares one takes."""
     mig_by_share: bool = False
@@ -123,8 +130,10 @@ def policy(
     cpu: Placement | None = Placement.BINPACK,
     k_value: float = 1.0,
 ) -> Policy:
-    """The default policy with its knobs."""
+    """The default policy with its knobs. Gangs are moved together only where pods are packed."""
+    packs = (consolidation,) if gpu is Placement.BINPACK else ()
     return Policy(
+        actions=(allocate, *packs, reclaim, preempt, stale_gang),
         filters=FILTERS,
         scores=scores(gpu, cpu),
         k_value=k_value,

@@ -6,7 +6,7 @@ are unpacked once and the two that move while a plan is made are kept here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..snapshot import Floats, Queues
 from .books import QueueBooks
@@ -35,6 +35,10 @@ class QueueRow:
     allocatable: Amounts  # see allocatable_share
     allocated: Amounts = NOTHING
     non_preemptible: Amounts = NOTHING
+
+    def copy(self) -> QueueRow:
+        """The queue as it is now."""
+        return replace(self)
 
     def charge(self, amount: Amounts, firm: bool, times: float = 1.0) -> None:
         """Books `amount` x `times` (negative gives back); `firm` = of a non-preemptible gang."""

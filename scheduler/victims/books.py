@@ -12,9 +12,9 @@ from ..orders.job_iteration import Job
 from ..orders.job_order import JobKey
 from ..orders.subgroup_order import GangTree, gang_tree
 from ..placing import Placer
-from ..session import Session
+from ..session import Placed, Session
 from ..shares.row import NOTHING, Amounts
-from ..snapshot import ALLOCATED, Bools
+from ..snapshot import QUEUE_RESOURCES, Bools, Snapshot
 from .held import Held
 from .lost_work import ages_by_lost_work
 from .reclaimable import plus
@@ -31,7 +31,10 @@ _NONE: Taken = {}
 
 
 class VictimBooks:
-    """The state that all searches of a cycle share. Gangs that moved in this cycle stay out."""
+    """The state that all searches of a cycle share.
+
+    What this cycle gave may be taken back as long as the plan is not made: nobody notices.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session, self.ledger, self.attempts = session, session.ledger, session.attempts
@@ -53,6 +56,11 @@ class VictimBooks:
         self._rank: list[int] = gangs.rank.tolist()
         self._age, self._name = ages_by_lost_work(snapshot)
         self._trees: dict[int, GangTree] = {}
+        self.disrupted = [0] * len(snapshot.disruptions)
+        """Pods of each disruption budget that this cycle evicts."""
+        self.charged_as_requested: list[bool] = _charged_as_requested(snapshot)
+        """Per queue resource, whether all classes are charged what they ask of a node."""
+        self._pieces: dict[tuple[int, int], set[float]] = {}
         self.victims: dict[int, list[Victim]] = {}
         """Per leaf queue, gangs that could be evicted, who goes first in front."""
         self.waiting: dict[int, list[Job]] = {}
@@ -61,15 +69,14 @@ class VictimBooks:
         self._list_waiting()
 
     def _list_victims(self) -> None:
-        snapshot = self.session.snapshot
-        tasks, gangs = snapshot.tasks, snapshot.gangs
-        there = np.isin(tasks.state, [int(s) for s in ALLOCATED]) & (tasks.gang >= 0)
-        there &= self.ledger.node_of >= 0
-        holds = np.bincount(tasks.gang[there], minlength=gangs.count) > 0
-        moved = {one.gang for one in self.session.placed}
-        could: Bools = holds & gangs.preemptible & (gangs.queue >= 0)
+        snapshot, held = self.session.snapshot, self.held
+        held.add(self.session.placed, self.ledger.origin)
+        holds = np.bincount(
+            snapshot.subgroups.gang, self.ledger.held, minlength=snapshot.gangs.count
+        )
+        could: Bools = (holds > 0) & snapshot.gangs.preemptible & (snapshot.gangs.queue >= 0)
         for gang in np.flatnonzero(could).tolist():
-            if gang not in moved:
+            if any(map(held.count, self.leaves(gang))):
                 self.victims.setdefault(self.queue[gang], []).append((self.victim_key(gang), gang))
         for victims in self.victims.values():
             victims.sort()
@@ -143,6 +150,39 @@ class VictimBooks:
         """What the gang's queue is charged for its pods that could be evicted."""
         return self.amount(p for leaf in self.leaves(gang) for p in self.held.of(leaf))
 
+    def budgets_of(self, positions: Iterable[int]) -> dict[int, int]:
+        """How many of these pods each disruption budget counts."""
+        budget = self.session.snapshot.tasks.budget
+        found: dict[int, int] = {}
+        for position in positions:
+            row = -1 if budget is None else int(budget[self.held.task(position)])
+            if row >= 0 and self.held.given(position) is None:
+                found[row] = found.get(row, 0) + 1
+        return found
+
+    def pieces(self, leaf: int, resource: int) -> set[float]:
+        """Amounts of a resource that pieces of a queue's gangs can have: pods, or cores as one.
+
+        Found once a cycle: later it may hold amounts that are gone, never lack one that is there.
+        """
+        known = self._pieces.get((leaf, resource))
+        if known is None:
+            known = self._pieces[leaf, resource] = set()
+            for _, gang in self.victims.get(leaf, []):
+                known |= self._pieces_of(gang, resource)
+        return known
+
+    def _pieces_of(self, gang: int, resource: int) -> set[float]:
+        taken: Taken = {}
+        found: set[float] = set()
+        while (step := self.step(gang, taken)) is not None:
+            found.add(step.amount[resource])
+            for leaf in step.leaves:
+                taken[leaf] = taken.get(leaf, 0) + 1
+            if step.core:
+                break
+        return found
+
     def step(self, gang: int, taken: Taken = _NONE) -> Step | None:
         """The next pods of the gang to go, those of `taken` being gone already."""
         root, held = self.root[gang], self.held
@@ -180,25 +220,27 @@ class VictimBooks:
         del victims[bisect_left(victims, (self.victim_key(gang), gang))]
         self.drop_waiting(gang)
         for leaf, positions in away.items():
+            for budget, pods in self.budgets_of(positions).items():
+                self.disrupted[budget] += pods
             self.held.drop(leaf, positions)
         self.attempts.forget(gang)
         if any(map(self.held.count, self.leaves(gang))):
             insort(victims, (self.victim_key(gang), gang))
 
-    def served(self, gang: int) -> None:
-        """A gang that waited was given its place. The ledger knows already."""
+    def served(self, gang: int, placed: list[Placed]) -> None:
+        """A gang that waited was given these places. The ledger knows already."""
         self.drop_waiting(gang)
         self.attempts.moved(gang)
-        self._drop_victim(gang)
-        if self.attempts.next(gang).runs:
-            insort(self.waiting.setdefault(self.queue[gang], []), (self.job_key(gang), gang))
-
-    def _drop_victim(self, gang: int) -> None:
-        victims = self.victims.get(self.queue[gang], [])
+        victims = self.victims.setdefault(self.queue[gang], [])
         entry = (self.victim_key(gang), gang)
         at = bisect_left(victims, entry)
         if at < len(victims) and victims[at] == entry:
             del victims[at]
+        self.held.add(placed, self.ledger.origin)
+        if self.preemptible[gang]:
+            insort(victims, (self.victim_key(gang), gang))
+        if self.attempts.next(gang).runs:
+            insort(self.waiting.setdefault(self.queue[gang], []), (self.job_key(gang), gang))
 
     def drop_waiting(self, gang: int) -> None:
         """Takes a gang out of those that wait, before its state moves."""
@@ -216,3 +258,9 @@ def books(session: Session) -> VictimBooks:
     if session.victims is None:
         session.victims = VictimBooks(session)
     return session.victims
+
+
+def _charged_as_requested(snapshot: Snapshot) -> list[bool]:
+    classes = snapshot.classes
+    same = classes.request[:QUEUE_RESOURCES] == classes.queue_request
+    return np.all(same, axis=1).tolist()

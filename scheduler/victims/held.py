@@ -1,17 +1,19 @@
 """The pods that hold a place, by leaf in task order: what an eviction may take, from the end.
 
-A position counts in `order`, which continues that of the pending pods, so that one number names a
-pod whether it waits or runs. Heads and masters stand first and so go last.
+A position names a pod whether it waits or holds a place: pending pods first, then those that held a
+place when the cycle began, then those that this cycle gave one. Heads and masters stand first in
+their leaf and so go last; what was given in this cycle goes before what runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from ..ledger import Ledger
 from ..pending import Pending, Run
+from ..session import Placed
 from ..snapshot import ALLOCATED, Codes, Ints, Tasks
 
 
@@ -26,14 +28,12 @@ class Held:
         there &= (tasks.leaf >= 0) & (ledger.node_of >= 0)
         rows = task_order(tasks, np.flatnonzero(there).astype(np.int32))
         self.base = int(pending.order.shape[0])
-        self.order: Codes = np.concatenate((pending.order, rows))
-        """[P + H] rows of the snapshot's tasks."""
-        self.klass: Codes = tasks.klass[rows]
-        self.node: Codes = ledger.node_of[rows]
-        """[H] class and node (of the ledger) of each held pod."""
-        self._klass: list[int] = self.klass.tolist()
-        self._node: list[int] = self.node.tolist()
+        self._tasks: list[int] = [*pending.order.tolist(), *rows.tolist()]
+        self._klass: list[int] = tasks.klass[rows].tolist()
+        self._node: list[int] = ledger.node_of[rows].tolist()
         self._origin: list[int] = tasks.node[rows].tolist()
+        self._given = len(self._tasks)  # the first position that this cycle gave a place
+        self._from: dict[int, Placed] = {}
         leaf = tasks.leaf[rows]
         leaves = np.arange(int(ledger.snapshot.subgroups.gang.shape[0]), dtype=np.int32)
         start: Ints = np.searchsorted(leaf, leaves, side="left") + self.base
@@ -42,8 +42,30 @@ class Held:
         self._end: list[int] = end.tolist()
         self._left: dict[int, list[int]] = {}
 
+    @property
+    def order(self) -> Codes:
+        """Rows of the snapshot's tasks by position."""
+        return np.array(self._tasks, dtype=np.int32)
+
+    def add(self, placed: Iterable[Placed], origin: Codes) -> None:
+        """Pods that were given a place in this cycle; `origin` maps the ledger's nodes back."""
+        for one in placed:
+            left = self._left.setdefault(one.leaf, list(self.of(one.leaf)))
+            for first in range(one.first, one.first + one.pods):
+                position = len(self._tasks)
+                left.append(position)
+                self._tasks.append(self._tasks[first])
+                self._klass.append(one.klass)
+                self._node.append(one.node)
+                self._origin.append(int(origin[one.node]))
+                self._from[position] = one._replace(first=first, pods=1)
+
+    def given(self, position: int) -> Placed | None:
+        """How this cycle placed the pod; None if it held its place before."""
+        return self._from.get(position) if position >= self._given else None
+
     def of(self, leaf: int) -> Sequence[int]:
-        """Positions of a leaf's pods that could still be evicted, ascending."""
+        """Positions of a leaf's pods that could still be evicted, in task order."""
         left = self._left.get(leaf)
         return range(self._start[leaf], self._end[leaf]) if left is None else left
 
@@ -57,28 +79,26 @@ class Held:
 
     def task(self, position: int) -> int:
         """The pod's row of the snapshot."""
-        return int(self.order[position])
+        return self._tasks[position]
 
     def klass_of(self, position: int) -> int:
         return self._klass[position - self.base]
 
     def node_of(self, position: int) -> int:
-        """The ledger's node of a held pod."""
+        """The ledger's node of a pod that holds a place."""
         return self._node[position - self.base]
 
     def runs(self, positions: Sequence[int]) -> Iterator[Run]:
         """Held pods as runs of equals that stand on one node, each wishing to go back there."""
-        at = 0
+        at, base = 0, self.base
         while at < len(positions):
             first = positions[at]
-            kind = self._klass[first - self.base], self._node[first - self.base]
+            kind = self._klass[first - base], self._node[first - base]
             count = 1
-            while (
-                at + count < len(positions)
-                and positions[at + count] == first + count
-                and kind
-                == (self._klass[first + count - self.base], self._node[first + count - self.base])
-            ):
+            while at + count < len(positions) and positions[at + count] == first + count:
+                other = first + count - base
+                if kind != (self._klass[other], self._node[other]):
+                    break
                 count += 1
-            yield first, count, kind[0], self._origin[first - self.base]
+            yield first, count, kind[0], self._origin[first - base]
             at += count

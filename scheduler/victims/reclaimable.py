@@ -15,11 +15,18 @@ a quota, limit or share means unlimited.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..shares.row import NOTHING, Amounts, QueueRow
 from ..snapshot import QUEUE_RESOURCES, UNLIMITED
+
+
+class Rows(Protocol):
+    """Queues by row: all of them, or those that matter."""
+
+    def __getitem__(self, queue: int, /) -> QueueRow: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Claim:
     preemptible: bool
 
 
-def may_reclaim(rows: Sequence[QueueRow], claim: Claim) -> bool:
+def may_reclaim(rows: Rows, claim: Claim) -> bool:
     """The gate: only a queue within its share may take from others."""
     leaf = rows[claim.path[0]]
     if not within(plus(leaf.allocated, claim.need), leaf.fair_share):
@@ -47,7 +54,7 @@ def pair(claimant: tuple[int, ...], victim: tuple[int, ...]) -> tuple[int, int]:
     return claimant[0], victim[0]
 
 
-def candidate(rows: Sequence[QueueRow], claim: Claim, victim: tuple[int, ...]) -> bool:
+def candidate(rows: Rows, claim: Claim, victim: tuple[int, ...]) -> bool:
     """Whether any piece of a victim's queue could be taken as things stand.
 
     Within its quota the reclaimer looks only at resources that it needs and that the other queue
@@ -82,7 +89,7 @@ def takeable(ours: QueueRow, need: Amounts, other: QueueRow, remaining: Amounts)
 
 
 def reclaimable(
-    rows: Sequence[QueueRow],
+    rows: Rows,
     paths: Mapping[int, tuple[int, ...]],
     claim: Claim,
     pieces: Mapping[int, Iterable[Amounts]],
@@ -109,7 +116,7 @@ def reclaimable(
 
 
 def _stays_behind(
-    rows: Sequence[QueueRow],
+    rows: Rows,
     claim: Claim,
     left: Mapping[int, Amounts],
     involved: Mapping[int, list[bool]],

@@ -14,15 +14,18 @@ import numpy as np
 from ..actions.attempt import Attempt
 from ..filters.resources import copies
 from ..fit import Fit
-from ..snapshot import Bools, Ints
+from ..shares.row import Amounts
+from ..snapshot import UNLIMITED, Bools, Ints
 from .books import VictimBooks
+from .reclaimable import total
 from .steps import Step
 
 
 class Room:
     """The room that one attempt asks for."""
 
-    def __init__(self, books: VictimBooks, attempt: Attempt) -> None:
+    def __init__(self, books: VictimBooks, path: tuple[int, ...], attempt: Attempt) -> None:
+        """`path` is that of the gang's queue, leaf first."""
         self._books, self._ledger = books, books.ledger
         self._request = books.ledger.snapshot.classes.request
         wanted: dict[int, int] = {}
@@ -35,6 +38,8 @@ class Room:
         self._need = np.zeros(self._request.shape[0], dtype=np.int64)
         for klass, pods in self._wanted:
             self._need += self._request[:, klass] * pods
+        self._over = self._over_limits(path, attempt)
+        self.exact &= not self._over
         self._suits: Bools = np.logical_or.reduce([fit.suits for fit in self._fits])
         self._free: Ints = self._ledger.idle + self._ledger.releasing
 
@@ -47,18 +52,42 @@ class Room:
         """Whether the sums allow it once the pods of `steps` have left."""
         free = self._free + self.freed(steps)
         there = np.maximum(free[:, self._suits], 0).sum(axis=1)
-        if (there < self._need).any():
+        if (there < self._need).any() or not self._within_limits(steps):
             return False
         return all(
             int(np.minimum(_copies(free, fit)[fit.suits], pods).sum()) >= pods
             for fit, (_, pods) in zip(self._fits, self._wanted, strict=True)
         )
 
+    def _over_limits(self, path: tuple[int, ...], attempt: Attempt) -> list[tuple[int, Amounts]]:
+        """Per queue of the path, by how much the attempt would pass its limit."""
+        found: list[tuple[int, Amounts]] = []
+        for queue in path:
+            row = self._ledger.queues[queue]
+            over = [
+                need - (limit - used) if need > 0 and limit != UNLIMITED else 0.0
+                for used, need, limit in zip(row.allocated, attempt.need, row.limit, strict=True)
+            ]
+            if max(over) > 0:
+                found.append((queue, (over[0], over[1], over[2])))
+        return found
+
+    def _within_limits(self, steps: Sequence[Step]) -> bool:
+        """Whether the pods that leave make the attempt fit the limits of its queues."""
+        books = self._books
+        for queue, over in self._over:
+            below = (s for s in steps if queue in self._ledger.path(books.queue[s.gang]))
+            given = total(step.amount for step in below)
+            if any(lack > back for lack, back in zip(over, given, strict=True)):
+                return False
+        return True
+
     def freed(self, steps: Sequence[Step]) -> Ints:
         """[R, N] what the pods of `steps` give back."""
         held = self._books.held
-        at = np.array([p for step in steps for p in step.positions], dtype=np.int64) - held.base
-        node, klass = held.node[at], held.klass[at]
+        positions = [p for step in steps for p in step.positions]
+        node = np.array([held.node_of(p) for p in positions], dtype=np.int32)
+        klass = np.array([held.klass_of(p) for p in positions], dtype=np.int32)
         freed = np.zeros_like(self._free)
         for r, amount in enumerate(self._request):
             np.add.at(freed[r], node, amount[klass])

@@ -67,7 +67,7 @@ class Search:
     def __init__(self, books: VictimBooks, gang: int, attempt: Attempt, rule: Rule) -> None:
         self._books, self._rule = books, rule
         self._simulation = Simulation(books, gang, attempt)
-        self._room = Room(books, attempt)
+        self._room = Room(books, books.ledger.path(books.queue[gang]), attempt)
         self._order = VictimOrder(books, rule.leaves(), rule.spare, rule.admits)
         self._most = rule.most_steps()
         self._steps: list[Step] = []

@@ -98,8 +98,9 @@ class Simulation:
             for leaf in set(step.leaves):
                 pods = step.leaves.count(leaf)
                 ledger.fill(leaf, -pods, -pods)
-        for positions in out.gone.values():
-            positions.sort()
+        for leaf, positions in out.gone.items():
+            place = {p: i for i, p in enumerate(books.held.of(leaf))}
+            positions.sort(key=place.__getitem__)
         needs = {step.gang: self._return(step.gang, out) for step in out.steps}
         needs[self._gang] = self._attempt
         return needs
@@ -117,7 +118,7 @@ class Simulation:
         return books.attempts.attempt(tuple(runs))
 
     def _place_beneficiary(self, out: Outcome) -> bool:
-        if self._over_limit(self._gang, self._attempt.need):
+        if self._over_limit(self._gang, self._attempt.gate):
             return False
         placed = self._books.placer.place(self._gang, self._attempt, later_only=True)
         if isinstance(placed, Shortfall):
@@ -126,7 +127,7 @@ class Simulation:
         return True
 
     def _place_victim(self, gang: int, attempt: Attempt, out: Outcome) -> None:
-        if not attempt.runs or self._over_limit(gang, attempt.need):
+        if not attempt.runs or self._over_limit(gang, attempt.gate):
             return
         placed = self._books.placer.place(gang, attempt, later_only=True, bonus=0.0)
         if isinstance(placed, Shortfall):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kai_ray.scheduler.actions.allocate import allocate
+from kai_ray.scheduler.actions.consolidation import consolidation
+from kai_ray.scheduler.actions.preempt import preempt
+from kai_ray.scheduler.actions.reclaim import reclaim
+from kai_ray.scheduler.actions.stale_gang import stale_gang
 from kai_ray.scheduler.cycle import decide as decide_snapshot
 from kai_ray.scheduler.orders.job_order import JobKey
 from kai_ray.scheduler.orders.queue_order import Standing
@@ -18,6 +23,8 @@ from kai_ray.scheduler.scores.pod_affinity import liked_company
 from kai_ray.scheduler.scores.resource_type import cpu_node_for_cpu_pod
 from kai_ray.scheduler.shares.row import Amounts, QueueRow
 from kai_ray.scheduler.snapshot import Codes, Snapshot, Tasks
+from kai_ray.scheduler.victims.knobs import Evicting
+from kai_ray.scheduler.victims.min_runtime import Resolution
 from tests.conformance.rounds import Decide
 from tests.conformance.scenario import World
 from tests.conformance.verdict import Case
@@ -28,8 +35,14 @@ _SCORE_PLUGIN = {
     liked_company: "podaffinity",
     cpu_node_for_cpu_pod: "resourcetype",
 }
-#: Our names for recorded actions. Actions that evict come later.
-_ACTIONS = {"allocate": allocate}
+#: Recorded actions.
+_ACTIONS = {
+    "allocate": allocate,
+    "consolidation": consolidation,
+    "reclaim": reclaim,
+    "preempt": preempt,
+    "stalegangeviction": stale_gang,
+}
 
 
 def decide(case: Case) -> Decide:
@@ -55,7 +68,8 @@ def recorded_policy(config: dict[str, Any], actions: list[str]) -> Policy:
     chosen = replace(
         chosen,
         scores=tuple(s for s in chosen.scores if _SCORE_PLUGIN.get(s.rate, "") in {"", *plugins}),
-        actions=tuple(_ACTIONS[name] for name in actions if name in _ACTIONS),
+        actions=tuple(_ACTIONS[name] for name in actions),
+        evicting=_evicting(config),
     )
     if not config["predicates_plugin_active"]:
         chosen = replace(chosen, filters=())
@@ -66,6 +80,28 @@ def recorded_policy(config: dict[str, Any], actions: list[str]) -> Policy:
     if "taskorder" not in plugins:
         chosen = replace(chosen, task_order=_task_order)
     return chosen
+
+
+def _evicting(config: dict[str, Any]) -> Evicting:
+    """The knobs of evicting actions; a minimum runtime is a plugin's."""
+    times = next((p["arguments"] for p in config["plugins"] if p["name"] == "minruntime"), {})
+    return Evicting(
+        max_moved_gangs=config["max_consolidation_preemptees"],
+        moving_is_taking=not config["allow_consolidating_reclaim"],
+        saturation_multiplier=config["reclaimer_saturation_multiplier"],
+        staleness_grace_s=config["staleness_grace_period_seconds"],
+        preempt_min_runtime_s=_seconds(times.get("defaultPreemptMinRuntime", "0s")),
+        reclaim_min_runtime_s=_seconds(times.get("defaultReclaimMinRuntime", "0s")),
+        resolution=Resolution(times.get("reclaimResolveMethod", "lca")),
+    )
+
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _seconds(duration: str) -> float:
+    """A Go duration of hours, minutes and seconds."""
+    return sum(float(n) * _UNITS[u] for n, u in re.findall(r"([\d.]+)([hms])", duration))
 
 
 def _plugins(config: dict[str, Any]) -> set[str]:

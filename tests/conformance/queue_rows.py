@@ -38,6 +38,11 @@ def number(value: float | None) -> float:
     return -1.0 if value is None else float(value)
 
 
+def _seconds(queues: Mapping[str, Any], names: list[str], field: str) -> np.ndarray:
+    """[Q] a recorded time; NaN where none is stated."""
+    return np.array([np.nan if queues[n].get(field) is None else queues[n][field] for n in names])
+
+
 def queue_arrays(
     queues: Mapping[str, Any],
     names: list[str],
@@ -57,6 +62,8 @@ def queue_arrays(
         weight=amounts(queues, names, "over_quota_weight"),
         usage=amounts(queues, names, "usage"),
         paused=np.zeros(len(names), dtype=bool),
+        preempt_min_runtime_s=_seconds(queues, names, "preempt_min_runtime_seconds"),
+        reclaim_min_runtime_s=_seconds(queues, names, "reclaim_min_runtime_seconds"),
     )
 
 

@@ -148,8 +148,20 @@ def _gangs(jobs: list[dict[str, Any]], queue_row: Mapping[str, int], trees: Subg
         rank=rank,
         root=np.array(trees.root, dtype=np.int32),
         started=np.array([age is not None for age in started], dtype=bool),
-        last_start_s=np.array([np.nan if age is None else -float(age) for age in started]),
+        last_start_s=_ago([job["last_start_age_seconds"] for job in jobs]),
+        stale_since_s=_ago([job["stale_seconds"] for job in jobs]),
+        staleness_grace_s=_stated([job.get("staleness_grace_period_seconds") for job in jobs]),
+        preemption_delay_s=_stated([job.get("preemption_delay_seconds") for job in jobs]),
     )
+
+
+def _ago(ages: list[float | None]) -> np.ndarray:
+    """Times before now, which is 0; NaN where none is recorded."""
+    return -_stated(ages)
+
+
+def _stated(seconds: list[float | None]) -> np.ndarray:
+    return np.array([np.nan if s is None else float(s) for s in seconds])
 
 
 class SubgroupTable:

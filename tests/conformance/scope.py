@@ -6,7 +6,7 @@ from tests.conformance.verdict import Case
 
 #: What a scheduler case may not contain yet, as exact features or as prefixes.
 _FEATURES = {"fractional_gpu", "gpu_memory", "mig", "dra", "numa"}
-_PREFIXES = ("evicts_via_", "topology")
+_PREFIXES = ("topology",)
 
 
 def why_not(case: Case) -> str | None:

@@ -1,0 +1,179 @@
+"""The loop of every action that evicts: gangs that wait, best first, each with one search.
+
+A gang is looked at once per action. One that fails tells the next: while nothing has moved, the
+same attempt from the same queue fails the same. What is found is committed at once: the pods that
+lost their place are evicted in the beneficiary's name, it is nominated to their room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..actions.attempt import Attempt
+from ..capacity import over_quota
+from ..orders.job_iteration import JobIteration
+from ..session import Evicted, Miss, Placed, Session
+from ..snapshot import Floats, stated
+from .books import VictimBooks, books
+from .search import Rule, Search
+from .simulation import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A gang that looks for room."""
+
+    gang: int
+    attempt: Attempt
+    path: tuple[int, ...]  # its queue and the ancestors, leaf first
+    preemptible: bool
+    priority: int
+
+
+#: The rules to search by, one after the other until one serves; none: the gang may not.
+Rules = Callable[[VictimBooks, Claimant], "list[Rule]"]
+
+
+def serve_waiting(session: Session, rules: Rules) -> None:
+    """Searches victims for every gang that waits and may evict."""
+    if not _anybody_waits(session):
+        return
+    found = books(session)
+    if found.victims:
+        _Serving(session, found, rules).run()
+
+
+def _anybody_waits(session: Session) -> bool:
+    """Whether any pod is still without a place. Most cycles end here."""
+    return any(session.ledger.waiting)
+
+
+class _Serving:
+    def __init__(self, session: Session, found: VictimBooks, rules: Rules) -> None:
+        self.session, self.books, self._rules = session, found, rules
+        self._ready_s = may_evict_from_s(session)
+        #: Per queue, priority and attempt that failed, the ledger's state then.
+        self._failed: dict[tuple[object, ...], int] = {}
+
+    def run(self) -> None:
+        session, found = self.session, self.books
+        a, b, c = session.total.tolist()
+        jobs = {leaf: self._in_time(waiting) for leaf, waiting in found.waiting.items()}
+        standing = session.policy.queue_order
+        rows, need = session.ledger.queues, found.attempts.need
+        order = JobIteration(rows, (a, b, c), jobs, need, standing)
+        while not self._spent() and (gang := order.pop()) >= 0:
+            attempt = found.attempts.next(gang)
+            if attempt.runs and not self._never(attempt):
+                self._serve(gang, attempt)
+
+    def _in_time(
+        self, waiting: list[tuple[tuple[int, int, float, int], int]]
+    ) -> list[tuple[tuple[int, int, float, int], int]]:
+        """Gangs whose preemption delay is over; the others say that they wait for it."""
+        now = self.session.snapshot.now_s
+        late = [job for job in waiting if self._ready_s[job[1]] > now]
+        self.session.delayed.update(gang for _, gang in late)
+        return [job for job in waiting if self._ready_s[job[1]] <= now] if late else waiting[:]
+
+    def _spent(self) -> bool:
+        """Whether the rate limit leaves nothing."""
+        allowance = self.session.policy.evicting.allowance
+        if allowance is None:
+            return False
+        return sum(len(one.tasks) for one in self.session.evicted) >= allowance
+
+    def _never(self, attempt: Attempt) -> bool:
+        """Whether a pod of the attempt can run nowhere, whoever leaves."""
+        return any(self.session.fits.get(run[2]).nowhere for _, run in attempt.runs)
+
+    def _serve(self, gang: int, attempt: Attempt) -> None:
+        session, found = self.session, self.books
+        queue, preemptible = found.queue[gang], found.preemptible[gang]
+        path = session.ledger.path(queue)
+        cause = None  # limits may be met once victims of the same queue are gone, quotas not
+        if not preemptible:
+            cause = over_quota(session.ledger.queues, path, attempt.need)
+        if cause is not None:
+            if gang not in session.misses:
+                asked = tuple((run[2], run[1]) for _, run in attempt.runs)
+                session.misses[gang] = Miss(gang, attempt.pods, asked=asked, cause=cause)
+            return
+        kinds = tuple((pods, klass, wish) for _, (_, pods, klass, wish) in attempt.runs)
+        known = (queue, preemptible, found.priority[gang], kinds)
+        if self._failed.get(known) == session.ledger.state:
+            return
+        claimant = Claimant(gang, attempt, path, preemptible, found.priority[gang])
+        for rule in self._rules(found, claimant):
+            outcome = Search(found, gang, attempt, rule).find()
+            if outcome is not None:
+                self._commit(gang, rule, outcome)
+                return
+        self._failed[known] = session.ledger.state
+
+    def _commit(self, gang: int, rule: Rule, outcome: Outcome) -> None:
+        session, found = self.session, self.books
+        session.misses.pop(gang, None)
+        leavers: dict[int, dict[int, set[int]]] = {}
+        for step in outcome.steps:
+            away = set(outcome.away(step))
+            for position, leaf in zip(step.positions, step.leaves, strict=True):
+                if position in away:
+                    leavers.setdefault(step.gang, {}).setdefault(leaf, set()).add(position)
+        positions = [p for of in leavers.values() for some in of.values() for p in sorted(some)]
+        revoked = [p for p in positions if found.held.given(p) is not None]
+        if revoked:
+            self._revoke(revoked)
+        session.ledger.keep()
+        session.placed += [*outcome.placed, *outcome.moved.values(), *outcome.joined]
+        for leaf, gone in outcome.gone.items():
+            session.ledger.left(leaf, len(gone))
+        for victim in {*leavers, *(one.gang for one in outcome.joined)}:
+            found.lost(victim, leavers.get(victim, {}))
+        found.served(gang, outcome.placed)
+        tasks = tuple(found.held.task(p) for p in positions if found.held.given(p) is None)
+        if tasks:
+            session.evicted.append(Evicted(tasks, rule.reason, gang))
+            session.beneficiaries.add(gang)
+
+    def _revoke(self, positions: list[int]) -> None:
+        """Takes back places that this cycle gave: those pods wait as if nothing had been."""
+        session, held = self.session, self.books.held
+        gone = {
+            (given.gang, given.first): given
+            for given in (held.given(position) for position in positions)
+            if given is not None
+        }
+        kept: list[Placed] = []
+        for one in session.placed:
+            parts = range(one.first, one.first + one.pods)
+            if all((one.gang, first) not in gone for first in parts):
+                kept.append(one)
+                continue
+            kept += [
+                one._replace(first=first, pods=1)
+                for first in parts
+                if (one.gang, first) not in gone
+            ]
+        session.placed = kept
+        for given in gone.values():
+            if not given.later:  # the simulation counts on room that is to be freed: it is free
+                session.ledger.book(given.klass, given.node, -1, 1, 0)
+            asked = ((given.klass, 1),)
+            session.misses[given.gang] = Miss(given.gang, 1, klass=given.klass, asked=asked)
+            session.beneficiaries.discard(given.gang)
+
+
+def may_evict_from_s(session: Session) -> Floats:
+    """[G] when a gang's preemption delay is over: after it came, and after each eviction of it.
+
+    Source: KAI 0.17, preemption delay. Until then it takes free room only; being a victim, its fair
+    share and its place in the order are not concerned.
+    """
+    gangs = session.snapshot.gangs
+    since = gangs.created_s
+    if gangs.last_eviction_s is not None:
+        since = stated(gangs.last_eviction_s, gangs.count, -float("inf"))
+        since = since.clip(min=gangs.created_s)
+    return since + stated(gangs.preemption_delay_s, gangs.count, 0.0)

@@ -1,0 +1,20 @@
+"""What an eviction may take of a gang, whatever the action."""
+
+from __future__ import annotations
+
+from .books import VictimBooks
+from .order import Spare
+
+
+def spare_of(books: VictimBooks, gang: int, protected: bool) -> Spare:
+    """Nothing of what is not preemptible; of a gang whose minimum is safe, its surplus.
+
+    The minimum is safe while `protected` (by a minimum runtime), and always in a semi-preemptible
+    gang.
+    """
+    if not books.preemptible[gang]:
+        return Spare.NOTHING
+    core_safe = books.session.snapshot.gangs.core_safe
+    if protected or (core_safe is not None and bool(core_safe[gang])):
+        return Spare.SURPLUS
+    return Spare.ALL
