@@ -95,7 +95,8 @@ class Kubelet(_Struct, frozen=True):
 
     most_grace_seconds: float = 2.0
     evict_after_seconds: float | None = None
-    heartbeat_seconds: float = 0.0
+    #: Seconds between renewals of the nodes' leases, 0: never. Unset: 30 in real time.
+    heartbeat_seconds: float | None = None
     restart_delay_seconds: float = 10.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.clock import epoch, rfc3339
+from kai_ray.cluster.clock import VirtualClock, epoch, rfc3339
 from kai_ray.cluster.port import AlreadyExists, NotFound, Object
 from kai_ray.cluster.runtime import Runtime
 
@@ -12,6 +12,7 @@ from .cluster_file import ClusterConfig
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 LEASES = "kube-node-lease"
+HEARTBEAT_S = 30.0
 _HEARTBEAT = "*"
 
 
@@ -35,7 +36,11 @@ class NodeHealth:
         self._port = runtime.port
         self._nodes = runtime.informer(R.NODE)
         self._nodes.on_change(self._changed)
-        if self._config.kubelet.heartbeat_seconds > 0:
+        wanted = self._config.kubelet.heartbeat_seconds
+        if wanted is None:
+            wanted = 0.0 if isinstance(runtime.clock, VirtualClock) else HEARTBEAT_S
+        self._beat_s = wanted
+        if wanted > 0:
             runtime.enqueue(self.name, _HEARTBEAT)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -127,7 +132,7 @@ class NodeHealth:
 
     def _heartbeat(self) -> float:
         stamp = rfc3339(self._runtime.clock.now(), micro=True)
-        every = self._config.kubelet.heartbeat_seconds
+        every = self._beat_s
         for node in self._nodes:
             if self._pool(node) is None or is_down(node):
                 continue

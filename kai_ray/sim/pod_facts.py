@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kai_ray.api import labels as L
+from kai_ray.api import operator_defaults as defaults
 from kai_ray.api import quantity
 from kai_ray.cluster.port import Object
 
 FINISHED = ("Succeeded", "Failed")
 NEVER = float("inf")
-SUBMITTER = "ray-job-submitter"
+SUBMITTER = defaults.RAY_SUBMITTER_CONTAINER
 #: Owners whose pods serve until somebody deletes them.
 _SERVING_OWNERS = frozenset(
     {"RayCluster", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}

@@ -209,3 +209,19 @@ def test_a_pod_ends_at_its_own_deadline() -> None:
         c.run_for(32)
         status = get(c, R.POD, "a")["status"]
         assert status["phase"] == "Failed" and status["reason"] == "DeadlineExceeded"
+
+
+def test_nodes_renew_their_leases_while_they_answer() -> None:
+    with bare_cluster(nodes=1, kubelet={"heartbeatSeconds": 10}) as c:
+
+        def renewed() -> str:
+            return get(c, R.LEASE, "n-0", "kube-node-lease")["spec"]["renewTime"]
+
+        c.run_for(5)
+        first = renewed()
+        c.run_for(20)
+        second = renewed()
+        assert second > first
+        c.client.patch(R.NODE, "n-0", {"metadata": {"annotations": {L.SIM_DOWN: "true"}}})
+        c.run_for(60)
+        assert renewed() <= "2026-01-01T00:00:31"

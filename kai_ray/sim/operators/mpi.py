@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kai_ray.api import labels as L
+from kai_ray.api import operator_defaults as defaults
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 from kai_ray.cluster.runtime import Runtime
@@ -16,7 +17,6 @@ from .world import World, is_deleting, own_copy, owner_ref, split_key
 DELIVERY_IMAGE = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest"
 _CONFIG_MOUNT = {"name": "mpi-job-config", "mountPath": "/etc/mpi"}
 _KUBECTL_MOUNT = {"name": "mpi-job-kubectl", "mountPath": "/opt/kube"}
-_DELIVERY_SIZE = {"cpu": "100m", "ephemeral-storage": "5Gi", "memory": "512Mi"}
 _SCRIPT_MODE, _TEXT_MODE = 0o555, 0o444
 
 
@@ -274,14 +274,14 @@ def _config_volume(job: Object, items: list[Object]) -> Object:
 
 def _delivery(job: Object) -> Object:
     return {
-        "name": "kubectl-delivery",
+        "name": defaults.MPI_DELIVERY_CONTAINER,
         "image": DELIVERY_IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "env": [
             {"name": "TARGET_DIR", "value": "/opt/kube"},
             {"name": "NAMESPACE", "value": job["metadata"]["namespace"]},
         ],
-        "resources": {"limits": dict(_DELIVERY_SIZE), "requests": dict(_DELIVERY_SIZE)},
+        "resources": own_copy(defaults.MPI_DELIVERY_RESOURCES),
         "volumeMounts": [dict(_KUBECTL_MOUNT), dict(_CONFIG_MOUNT)],
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from kai_ray.api import operator_defaults as defaults
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 
 from .podset import add_env
 from .training import Framework, Replicas, port_of, total
 from .training_status import JobStatus
+from .world import own_copy
 
 CONTAINER, PORT_NAME = "pytorch", "pytorchjob-port"
 #: Own words for the operator's script: wait until the master's name resolves.
@@ -45,14 +47,11 @@ def _configure(job: Object, replicas: Replicas, template: Object, kind: str, ind
             add_env(container, *_elastic(job, replicas, elastic))
     if kind == "worker" and "Master" in replicas:
         wait = {
-            "name": "init-pytorch",
+            "name": defaults.PYTORCH_INIT_CONTAINER,
             "image": "alpine:3.10",
             "imagePullPolicy": "IfNotPresent",
             "command": ["sh", "-c", _WAIT.format(f"{name}-master-0")],
-            "resources": {
-                "limits": {"cpu": "100m", "memory": "20Mi"},
-                "requests": {"cpu": "50m", "memory": "10Mi"},
-            },
+            "resources": own_copy(defaults.PYTORCH_INIT_RESOURCES),
         }
         template["spec"].setdefault("initContainers", []).append(wait)
 
