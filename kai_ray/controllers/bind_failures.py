@@ -24,13 +24,16 @@ class BindFailures:
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._known: dict[Key, Failure] = {}
+        self._by_group: dict[Key, dict[Key, Failure]] = {}
         self.on_change: Callable[[Key], None] = lambda group: None
 
     def note(self, pod: Key, uid: str, group: Key, message: str) -> int:
         """One more failure; returns how many there are now."""
         known = self._known.get(pod)
         count = known.failures + 1 if known is not None and known.uid == uid else 1
+        self._forget(pod)
         self._known[pod] = Failure(uid, group, count, message)
+        self._by_group.setdefault(group, {})[pod] = self._known[pod]
         self.on_change(group)
         return count
 
@@ -48,15 +51,23 @@ class BindFailures:
 
     def clear(self, pod: Key) -> None:
         """It is bound, or it is gone."""
-        known = self._known.pop(pod, None)
+        known = self._forget(pod)
         if known is not None:
             self._encoder.release_pod(pod)
             self.on_change(known.group)
 
+    def _forget(self, pod: Key) -> Failure | None:
+        known = self._known.pop(pod, None)
+        if known is not None:
+            mates = self._by_group[known.group]
+            del mates[pod]
+            if not mates:
+                del self._by_group[known.group]
+        return known
+
     def of_group(self, group: Key) -> str | None:
         """Why members of a gang are held back; None if none is."""
-        for pod, failure in self._known.items():
-            if failure.group == group:
-                times = f"{failure.failures} times" if failure.failures > 1 else "once"
-                return f"binding pod {pod.name} failed {times}: {failure.message}"
+        for pod, failure in self._by_group.get(group, {}).items():
+            times = f"{failure.failures} times" if failure.failures > 1 else "once"
+            return f"binding pod {pod.name} failed {times}: {failure.message}"
         return None

@@ -55,6 +55,8 @@ def compose(
     stale = StaleGangs(config, encoder, events)
 
     def held_back(group: Key) -> str | None:
+        if encoder.gave_up(group):
+            return "it did not fit, and schedulingBackoff 1 asks for one try in a node pool"
         return stale.why_held(group) or failures.of_group(group)
 
     status = StatusWriter(config, events, held_back)

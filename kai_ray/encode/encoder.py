@@ -116,6 +116,11 @@ class Encoder:
             self._held.add(group)
             self._regroup(group)
 
+    def gave_up(self, group: Key) -> bool:
+        """Whether the gang asked to be tried only once in its node pool, and has been."""
+        row = self._rows.get(group)
+        return row is not None and row.given_up
+
     def release(self, group: Key) -> None:
         if group in self._held:
             self._held.discard(group)
@@ -140,7 +145,7 @@ class Encoder:
     def _regroup(self, group: Key) -> None:
         row = self._rows.get(group)
         if row is not None:
-            held = group in self._held or group in self.inert_groups
+            held = group in self._held or group in self.inert_groups or row.given_up
             self.gangs.put(group, row, held)
 
     def report(self, kind: str, key: Key, problem: Problem | None) -> None:

@@ -35,6 +35,7 @@ class GroupRow(NamedTuple):
     created_s: float
     last_start_s: float  # -inf = never
     tree: tuple[TreeRow, ...]
+    given_up: bool = False  # schedulingBackoff 1: was refused once, is not tried again
 
 
 #: The tree of a PodGroup that cannot be read: nothing is missing, nothing more starts.
@@ -45,12 +46,24 @@ def read(group: Object, config: EncodeConfig) -> GroupRow:
     """Raises Malformed."""
     meta = group["metadata"]
     spec = group.get("spec") or {}
-    return _row(meta, spec, created(meta), _tree(spec, config))
+    row = _row(meta, spec, created(meta), _tree(spec, config))
+    if spec.get("schedulingBackoff") == 1 and _refused(group):
+        row = row._replace(given_up=True)
+    return row
 
 
 def frame(group: Object) -> GroupRow:
     """What can be said of any PodGroup, however malformed: its queue and rank."""
     return _row(group["metadata"], group.get("spec") or {}, 0.0, INERT_TREE)
+
+
+def _refused(group: Object) -> bool:
+    """Whether the group has been found unschedulable in the node pool it is in now."""
+    pool = (group["metadata"].get("labels") or {}).get(names.NODE_POOL) or "default"
+    return any(
+        c.get("type") == "UnschedulableOnNodePool" and c.get("nodePool") == pool
+        for c in (group.get("status") or {}).get("schedulingConditions") or ()
+    )
 
 
 def _row(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import ApiError, Conflict, Port, Unavailable, Watch, Write
 
 Mode = Literal["before", "after", "conflict", "crash before", "crash after"]
@@ -34,6 +35,8 @@ class FaultyPort:
         self.writes = 0
         self.binds: list[str] = []
         self.dark = False  # binds happen but no reply comes, and nothing can be read
+        self.slow_s = 0.0  # every write takes so long of the virtual clock
+        self.clock: VirtualClock | None = None
         self.broken = False  # watches break and lists fail
         self._reject = reject
 
@@ -41,6 +44,8 @@ class FaultyPort:
         return getattr(self._inner, name)
 
     def _write(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]):
+        if self.slow_s and self.clock is not None:
+            self.clock.advance_to(self.clock.now() + self.slow_s)
         mine = self.writes
         self.writes += 1
         if mine != self.at:

@@ -85,6 +85,14 @@ def test_a_fault_at_any_write_changes_nothing_in_the_end(mode: Mode) -> None:
         assert _end(world) == _EXPECTED, f"{mode} write {at}"
 
 
+def test_a_slow_server_changes_nothing_in_the_end() -> None:
+    faults = _Faults(-1, "before")
+    world = _life(faults)
+    faults.ports[0].clock, faults.ports[0].slow_s = world.clock, 2.0
+    world.run(600)
+    assert _end(world) == _EXPECTED
+
+
 def test_a_gang_cut_short_by_a_crash_goes_on_before_others_start() -> None:
     faults = _Faults(10, "crash after")
     world = World(nodes=2, wrap=faults)

@@ -66,6 +66,21 @@ def test_what_was_said_of_waiting_is_taken_back_after_the_start() -> None:
     assert "schedulingConditions" not in world.group("large")["status"]
 
 
+def test_a_gang_that_asks_for_one_try_is_tried_again_only_in_another_node_pool() -> None:
+    world = World(nodes=1)
+    world.gang("once", 9, schedulingBackoff=1)
+    world.run(5)
+    world.store.create(kinds.NODE, objects.node("more"))
+    world.run(5)
+    assert not world.placed("once")
+    said = world.condition("once")
+    assert said["reason"] == "BackingOff" and "schedulingBackoff" in said["message"]
+    status = {"status": {"schedulingConditions": None}}
+    world.store.patch(kinds.POD_GROUP, "once", status, "default", subresource="status")
+    world.run(5)
+    assert len(world.placed("once")) == 9
+
+
 def test_an_unknown_queue_is_named_and_holds_nobody_up() -> None:
     world = World()
     world.gang("lost", 1, queue="nowhere")
