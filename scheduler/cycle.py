@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from .actions.attempt import Attempts
 from .admittance import queue_refusal
@@ -52,6 +55,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         bind_node=binds[1],
         nominate_task=nominations[0],
         nominate_node=nominations[1],
+        **_grants(session),
         **_evictions(session),
         waits=waits(session),
         fair_share=share,
@@ -74,6 +78,20 @@ def _rows(session: Session, placed: list[Placed]) -> tuple[Codes, Codes]:
     tasks = session.order[np.repeat(start, pods) + offset]
     nodes = session.ledger.origin[np.array([one.node for one in placed])]
     return tasks.astype(np.int32), np.repeat(nodes, pods).astype(np.int32)
+
+
+def _grants(session: Session) -> dict[str, NDArray[Any]]:
+    """The devices that pods share from now on, or once others have left: a row per device."""
+    book = session.ledger.gpus
+    rows = [
+        (int(session.order[one.first]), slot, int(book.devices.need(one.klass)[one.node]))
+        for one in session.placed
+        if one.slots and book
+        for slot in one.slots
+    ]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    task, slot = table[:2].astype(np.int32)
+    return {"grant_task": task, "grant_slot": slot, "grant_mib": table[2].copy()}
 
 
 def _evictions(session: Session) -> dict[str, Codes]:

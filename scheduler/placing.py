@@ -120,9 +120,9 @@ class Placer:
         wish = -1 if nominated < 0 else int(ledger.position[nominated])
         for _ in range(pods):
             nodes = within if price is None else price.within(ledger, queue, firm, within)
-            node = fit.offer(wish, bonus, nodes, later_only).node
+            node, _, waits = fit.offer(wish, bonus, nodes, later_only)
             task = int(session.order[first])
-            choice = ledger.choose(klass, node, session.policy.device_order, later_only, task)
+            choice = ledger.choose(klass, node, session.policy.device_order, waits, task)
             if choice is None:
                 break
             slots, later = choice

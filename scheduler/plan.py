@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .reason import Reason
-from .snapshot import Codes, Floats
+from .snapshot import Codes, Floats, Ints
 
 _EMPTY = np.empty(0, dtype=np.int32)
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ class Plan:
     bind_node: Codes = field(default_factory=lambda: _EMPTY)
     nominate_task: Codes = field(default_factory=lambda: _EMPTY)  # waits for releasing room there
     nominate_node: Codes = field(default_factory=lambda: _EMPTY)
+    grant_task: Codes = field(default_factory=lambda: _EMPTY)  # a pod of the above that gets ...
+    grant_slot: Codes = field(default_factory=lambda: _EMPTY)  # ... a part of this device, of ...
+    grant_mib: Ints = field(default_factory=lambda: _NOTHING)  # ... so much; a row per device
     evict_task: Codes = field(default_factory=lambda: _EMPTY)
     evict_reason: Codes = field(default_factory=lambda: _EMPTY)
     evict_for: Codes = field(default_factory=lambda: _EMPTY)  # beneficiary gang; -1 none
