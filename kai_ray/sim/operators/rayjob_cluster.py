@@ -33,9 +33,6 @@ def new_cluster(job: Object, name: str) -> Object:
     spec = own_copy(job["spec"]["rayClusterSpec"])
     if mode == "SidecarMode":
         annotations[names.NO_HEAD_RESTART] = "true"
-        pod_spec = spec["headGroupSpec"]["template"]["spec"]
-        pod_spec["containers"].append(sidecar(job))
-        pod_spec["restartPolicy"] = "Never"
     new_meta: Object = {
         "name": name,
         "namespace": meta["namespace"],
@@ -44,12 +41,18 @@ def new_cluster(job: Object, name: str) -> Object:
     }
     if annotations:
         new_meta["annotations"] = annotations
-    return {
+    cluster: Object = {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
         "metadata": new_meta,
         "spec": spec,
     }
+    if mode == "SidecarMode":
+        beside = sidecar(job, cluster)
+        pod_spec = spec["headGroupSpec"]["template"]["spec"]
+        pod_spec["containers"].append(beside)
+        pod_spec["restartPolicy"] = "Never"
+    return cluster
 
 
 class Cleanup:

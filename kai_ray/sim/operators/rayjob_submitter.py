@@ -13,6 +13,7 @@ from kai_ray.cluster.port import Object
 from . import ray_names as names
 from . import ray_start, raycluster_extras
 from .podset import add_env
+from .raycluster_services import service_ports
 from .world import own_copy, owner_ref
 
 
@@ -42,15 +43,10 @@ def submitter_job(job: Object, status: Object, cluster: Object) -> Object:
     }
 
 
-def sidecar(job: Object) -> Object:
-    """The container that SidecarMode adds to the head pod."""
-    spec = job["spec"]
-    given = spec.get("submitterPodTemplate")
-    container = own_copy(
-        given["spec"]["containers"][0] if given else _container(spec["rayClusterSpec"])
-    )
-    status = job.get("status") or {}
-    _configure(container, job, status, None)
+def sidecar(job: Object, cluster: Object) -> Object:
+    """The container that SidecarMode adds to the head pod; a submitterPodTemplate has no say."""
+    container = _container(cluster["spec"])
+    _configure(container, job, job.get("status") or {}, cluster, beside=True)
     return container
 
 
@@ -67,28 +63,27 @@ def _container(cluster_spec: Object) -> Object:
     }
 
 
-def _configure(container: Object, job: Object, status: Object, cluster: Object | None) -> None:
-    beside = cluster is None
+def _configure(
+    container: Object, job: Object, status: Object, cluster: Object, *, beside: bool = False
+) -> None:
     if beside or not container.get("command"):
+        port = service_ports(cluster).get("dashboard", ray_start.DASHBOARD_PORT)
+        address = f"127.0.0.1:{port}" if beside else status.get("dashboardURL", "")
+        address = "http://" + address.removeprefix("http://")
         container["command"] = ["/bin/bash", "-ce", "--"]
-        container["args"] = [_script(job, status, beside=beside)]
-    url = status.get("dashboardURL", "")
+        container["args"] = [_script(job, status, address, beside=beside)]
     add_env(
         container,
         ("PYTHONUNBUFFERED", "1"),
-        ("RAY_DASHBOARD_ADDRESS", url),
+        ("RAY_DASHBOARD_ADDRESS", status.get("dashboardURL", "")),
         ("RAY_JOB_SUBMISSION_ID", status.get("jobId", "")),
     )
-    if cluster is not None:
-        raycluster_extras.add_token(cluster, container)
+    raycluster_extras.add_token(cluster, container)
 
 
-def _script(job: Object, status: Object, *, beside: bool) -> str:
-    """The shell line that submits once and follows the logs."""
+def _script(job: Object, status: Object, address: str, *, beside: bool) -> str:
+    """The shell line that submits once and follows the logs; beside the head it first waits."""
     spec, job_id = job["spec"], status.get("jobId", "")
-    address = "http://" + status.get("dashboardURL", "").removeprefix("http://")
-    if beside:
-        address = f"http://127.0.0.1:{ray_start.DASHBOARD_PORT}"
     words = ["ray", "job", "submit", "--address", address]
     if not beside:
         words.append("--no-wait")
@@ -104,7 +99,9 @@ def _script(job: Object, status: Object, *, beside: bool) -> str:
     words += ["--", spec.get("entrypoint", "").strip(), ";"]
     submit = " ".join(words)
     if beside:
-        return submit
+        return (
+            f"until ray job list --address {address} >/dev/null 2>&1 ; do sleep 2 ; done ; {submit}"
+        )
     return (
         f"if ! ray job status --address {address} {job_id} >/dev/null 2>&1 ; then {submit} fi ; "
         f"ray job logs --address {address} --follow {job_id}"
