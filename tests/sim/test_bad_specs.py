@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError, Object, Resource
-from tests.sim.test_ray_operators import cluster_spec, job_spec
-from tests.sim.worlds import bare_cluster, get, job, status_condition
+from tests.sim.worlds import (
+    bare_cluster,
+    cluster_spec,
+    get,
+    job,
+    job_spec,
+    status_condition,
+)
 
 CONTAINERS = {"spec": {"containers": [{"name": "pytorch", "image": "x"}]}}
 SPECS: list[tuple[Resource, Object]] = [

@@ -10,28 +10,7 @@ from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 from kai_ray.sim import pod_facts
 from kai_ray.sim.embedded import EmbeddedCluster
-from tests.sim.worlds import bare_cluster, exists, get
-
-HEAD = {"name": "ray-head", "image": "rayproject/ray:2.49.0"}
-WORKER = {"name": "ray-worker", "image": "rayproject/ray:2.49.0"}
-
-
-def cluster_spec(replicas: int = 2, **fields: Any) -> Object:
-    group = {
-        "groupName": "w",
-        "replicas": replicas,
-        "minReplicas": 0,
-        "maxReplicas": 10,
-        "rayStartParams": {},
-        "template": {"spec": {"containers": [WORKER]}},
-        **fields.pop("group", {}),
-    }
-    return {
-        "rayVersion": "2.49.0",
-        "headGroupSpec": {"rayStartParams": {}, "template": {"spec": {"containers": [HEAD]}}},
-        "workerGroupSpecs": [group],
-        **fields,
-    }
+from tests.sim.worlds import bare_cluster, cluster_spec, exists, get, job_spec
 
 
 def make(c: EmbeddedCluster, resource, name: str, spec: Object, **annotations: str) -> None:
@@ -177,15 +156,6 @@ def test_redis_is_cleaned_before_a_fault_tolerant_cluster_goes() -> None:
 
 
 # ---------------------------------------------------------------------- RayJob
-
-
-def job_spec(mode: str = "K8sJobMode", **fields: Any) -> Object:
-    return {
-        "entrypoint": "python run.py",
-        "submissionMode": mode,
-        "rayClusterSpec": cluster_spec(),
-        **fields,
-    }
 
 
 def job_status(c: EmbeddedCluster, name: str = "rj") -> Object:

@@ -79,3 +79,34 @@ def status_condition(obj: Object, kind: str) -> str:
         if found["type"] == kind:
             return found["status"]
     return ""
+
+
+HEAD = {"name": "ray-head", "image": "rayproject/ray:2.49.0"}
+WORKER = {"name": "ray-worker", "image": "rayproject/ray:2.49.0"}
+
+
+def cluster_spec(replicas: int = 2, **fields: Any) -> Object:
+    group = {
+        "groupName": "w",
+        "replicas": replicas,
+        "minReplicas": 0,
+        "maxReplicas": 10,
+        "rayStartParams": {},
+        "template": {"spec": {"containers": [WORKER]}},
+        **fields.pop("group", {}),
+    }
+    return {
+        "rayVersion": "2.49.0",
+        "headGroupSpec": {"rayStartParams": {}, "template": {"spec": {"containers": [HEAD]}}},
+        "workerGroupSpecs": [group],
+        **fields,
+    }
+
+
+def job_spec(mode: str = "K8sJobMode", **fields: Any) -> Object:
+    return {
+        "entrypoint": "python run.py",
+        "submissionMode": mode,
+        "rayClusterSpec": cluster_spec(),
+        **fields,
+    }
