@@ -108,7 +108,7 @@ class KubePort:
         self, resource: Resource, obj: Object, *, dry_run: bool = False, field_manager: str = ""
     ) -> Object:
         path = path_of(resource, _namespace(resource, obj))
-        return self._call("POST", path, _write_query(dry_run, field_manager), obj)
+        return self._call("POST", path, _write_query(dry_run, field_manager), _typed(resource, obj))
 
     def update(
         self,
@@ -254,6 +254,13 @@ def path_of(
 
 def _namespace(resource: Resource, obj: Object) -> str | None:
     return (obj.get("metadata") or {}).get("namespace") or "" if resource.namespaced else None
+
+
+def _typed(resource: Resource, obj: Object) -> Object:
+    """With apiVersion and kind, which a real server wants to read in custom resources."""
+    if "kind" in obj:
+        return obj
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
 
 
 def _with_kind(resource: Resource, items: list[Object]) -> list[Object]:
