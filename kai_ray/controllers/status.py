@@ -272,8 +272,10 @@ def _moved(before: GangFacts | None, now: GangFacts) -> list[Key]:
 
 
 def _starts(group: Object, wanted: Object) -> bool:
+    """Whether a gang starts; one that only gets back a member it had lost goes on running."""
     return (
-        find({"status": wanted}, "Scheduled")["status"] == "True"
+        not (group.get("status") or {}).get("running")
+        and find({"status": wanted}, "Scheduled")["status"] == "True"
         and find(group, "Scheduled").get("status") != "True"
         and not find({"status": wanted}, "Finished")
     )

@@ -26,6 +26,26 @@ def test_a_gang_that_starts_is_scheduled_and_says_when_it_started() -> None:
     assert ("Scheduled", "4 of 4 pods have a place") in world.events("train")
 
 
+def test_a_gang_that_gets_back_a_member_has_not_started_again() -> None:
+    world = World()
+    world.gang("train", 4)
+    world.run(5)
+    for pod in world.pods():
+        name = pod["metadata"]["name"]
+        patch = {"status": {"phase": "Running"}}
+        world.store.patch(kinds.POD, name, patch, "default", subresource="status")
+    world.run(5)
+    stamp = "kai.scheduler/last-start-timestamp"
+    first = world.group("train")["metadata"]["annotations"][stamp]
+    world.store.delete(kinds.POD, "train-03", "default", grace_s=0)
+    world.run(5)
+    assert world.condition("train")["status"] == "False"
+    world.store.create(kinds.POD, objects.pod("train-04", "train"))
+    world.run(5)
+    assert world.condition("train")["status"] == "True"
+    assert world.group("train")["metadata"]["annotations"][stamp] == first
+
+
 def test_one_write_per_pod_on_the_road_to_its_node() -> None:
     world = World()
     world.gang("train", 4)
