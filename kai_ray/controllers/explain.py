@@ -23,7 +23,7 @@ from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.verdict import Verdict, Verdicts
 from kai_ray.controllers.words import amount, word
-from kai_ray.encode import RESOURCES, EncodeConfig, Encoder, MemberOf
+from kai_ray.encode import RESOURCES, EncodeConfig, Encoded, Encoder, MemberOf
 from kai_ray.podgrouper.members import Members
 from kai_ray.scheduler import DEFAULT, Policy, decide
 from kai_ray.scheduler.plan import Wait
@@ -55,7 +55,7 @@ def explain_workload(
     cycle = carried_out(0, encoded, decide(encoded.snapshot, policy))
     chosen = [g for g in groups.values() if _belongs(g, kind, name, namespace)]
     if kind.lower() == "pod":
-        chosen = _of_pod(encoder, groups, Key(namespace, name))
+        chosen = _of_pod(encoded, groups, Key(namespace, name))
     if not chosen:
         return Explanation(kind, name, namespace, _nothing(encoder, kind, name, namespace))
 
@@ -111,10 +111,14 @@ def _belongs(group: Object, kind: str, name: str, namespace: str) -> bool:
     )
 
 
-def _of_pod(encoder: Encoder, groups: dict[Key, Object], pod: Key) -> list[Object]:
-    found = encoder.pods.objects.get(pod)
-    group = ((found or {}).get("metadata") or {}).get("annotations", {}).get(names.POD_GROUP)
-    key = Key(pod.namespace, group or "")
+def _of_pod(encoded: Encoded, groups: dict[Key, Object], pod: Key) -> list[Object]:
+    row = encoded.names.row_of(pod)
+    gang = int(encoded.snapshot.tasks.gang[row]) if row >= 0 else -1
+    if gang >= 0:
+        return [groups[encoded.names.gang(gang)]]
+    found = encoded.names.pod_objects.get(pod) or {}
+    annotations = (found.get("metadata") or {}).get("annotations") or {}
+    key = Key(pod.namespace, annotations.get(names.POD_GROUP) or "")
     return [groups[key]] if key in groups else []
 
 

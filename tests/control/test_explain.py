@@ -97,8 +97,8 @@ def test_a_pod_without_annotation_is_found_through_its_membership() -> None:
     world.store.create(kinds.POD, objects.pod("late-0"))
     told = explain_workload(
         world.store,
-        "PodGroup",
-        "late",
+        "Pod",
+        "late-0",
         member_of=lambda pod: ("late", "") if pod["metadata"]["name"] == "late-0" else None,
         clock=world.clock,
     )
