@@ -58,6 +58,7 @@ def test_no_node_is_overcommitted(world: World, chosen) -> None:
     move(plan.bind_task.tolist(), plan.bind_node.tolist(), -1)
     assert (free[:, np.unique(plan.bind_node)] >= 0).all()
     move(leaving.tolist(), tasks.node[leaving].tolist(), +1)
+    move(plan.evict_task.tolist(), tasks.node[plan.evict_task].tolist(), +1)
     move(plan.nominate_task.tolist(), plan.nominate_node.tolist(), -1)
     assert (free >= overdrawn).all()
 
@@ -83,7 +84,8 @@ def test_limits_and_quotas_hold_at_every_queue(world: World) -> None:
     for job in world.jobs:
         for i, pod in enumerate(job.pods):
             name = f"{job.name}-{i}"
-            held = pod.state is TaskState.RUNNING or name in out.bound or name in out.nominated
+            stays = pod.state is TaskState.RUNNING and name not in out.evicted
+            held = stays or name in out.bound or name in out.nominated
             queue = job.queue if held else ""
             while queue:
                 used[queue] += pod.gpus

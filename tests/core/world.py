@@ -125,6 +125,8 @@ class Outcome:
     plan: Plan
     bound: dict[str, str]
     nominated: dict[str, str]
+    evicted: dict[str, tuple[Reason, str]]
+    """Why, and for which job ("" = none), per pod that leaves."""
     waits: dict[str, Wait]
     names: NameTable
 
@@ -186,6 +188,7 @@ class World:
             plan=plan,
             bound={self.pod_names[t]: node[n] for t, n in bound},
             nominated={self.pod_names[t]: node[n] for t, n in later},
+            evicted=self._evicted(plan),
             waits={self.jobs[w.gang].name: w for w in plan.waits},
             names=NameTable(
                 resources=snapshot.resources,
@@ -195,6 +198,18 @@ class World:
                 queue_of=lambda g: self.jobs[g].queue,
             ),
         )
+
+    def _evicted(self, plan: Plan) -> dict[str, tuple[Reason, str]]:
+        rows = zip(
+            plan.evict_task.tolist(),
+            plan.evict_reason.tolist(),
+            plan.evict_for.tolist(),
+            strict=True,
+        )
+        return {
+            self.pod_names[task]: (Reason(why), self.jobs[gang].name if gang >= 0 else "")
+            for task, why, gang in rows
+        }
 
     def _nodes(self) -> Nodes:
         rows = self.nodes
