@@ -24,12 +24,11 @@ from kai_ray.cluster.kubeconfig import Connection
 from kai_ray.cluster.memory import MemoryStore
 
 from . import certificates
-from .app import Face
+from .app import HEADER_LIMIT, Face
 from .subresources import LogSource
 from .users import TokenTable, User
 
 ADMINISTRATOR = "kai-admin"
-HEADER_LIMIT = 64 * 1024
 CONNECTIONS = 4096
 START_S = 30.0
 STOP_S = 5.0
