@@ -20,6 +20,17 @@ from .redis_cleanup import RedisCleanup
 from .world import BURST, World, is_deleting, own_copy, owner_ref, split_key, suffix
 
 
+#: What the autoscaler beside the head may do: look at pods, change its cluster.
+_AUTOSCALER_RULES = [
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "pods/resize"],
+        "verbs": ["get", "list", "watch", "patch"],
+    },
+    {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
+]
+
+
 class RayClusterOperator:
     """`batch_scheduler`: as KubeRay's flag of that name (scheduler name and queue on the pods)."""
 
@@ -60,6 +71,9 @@ class RayClusterOperator:
                 spec["headGroupSpec"]["template"]["spec"].get("serviceAccountName") or meta["name"]
             )
             self._own(R.SERVICE_ACCOUNT, cluster, account, {})
+            name = names.shorten(meta["name"])
+            self._own(R.ROLE, cluster, name, {"rules": _AUTOSCALER_RULES})
+            self._own(R.ROLE_BINDING, cluster, name, _binding(name, account, meta["namespace"]))
         auth = spec.get("authOptions") or {}
         if auth.get("mode") == "token" and not (
             auth.get("enableK8sTokenAuth") or auth.get("secretName")
@@ -191,6 +205,13 @@ class RayClusterOperator:
             batch_scheduler=self._batch_scheduler,
         )
         self._world.create(R.POD, pod)
+
+
+def _binding(role: str, account: str, namespace: str) -> Object:
+    return {
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+    }
 
 
 def suspend_workers(world: World, cluster: Object) -> None:
