@@ -19,7 +19,6 @@ from .raycluster_status import cluster_status
 from .redis_cleanup import RedisCleanup
 from .world import BURST, World, is_deleting, own_copy, owner_ref, split_key, suffix
 
-
 #: What the autoscaler beside the head may do: look at pods, change its cluster.
 _AUTOSCALER_RULES = [
     {
