@@ -21,6 +21,7 @@ from .shares.books import QueueBooks
 from .shares.row import Amounts, QueueRow, queue_rows
 from .shares.tree import path
 from .snapshot import ALLOCATED, GPU, USED, Bools, Codes, Floats, Ints, Nodes, Snapshot, TaskState
+from .topology.bonds import Bonds, bonds
 
 Mark: TypeAlias = int
 #: (klass, node, idle, releasing, pods, device slots): copies by which each book moved.
@@ -31,6 +32,8 @@ _Charged: TypeAlias = "tuple[QueueRow, Amounts, Amounts]"
 _Filled: TypeAlias = "tuple[int, int, int, None]"
 #: (klass, node, pods that leave, device slots)
 _Released: TypeAlias = "tuple[int, int, int, tuple[int, ...], None, None, None]"
+#: (leaf, node, pods that came)
+_Seated: TypeAlias = "tuple[int, int, int, None, None]"
 
 
 class OvercommittedError(Exception):
@@ -64,7 +67,9 @@ class Ledger:
         self.queues: list[QueueRow] = queue_rows(snapshot.queues, books, share)
         self._paths: dict[int, tuple[int, ...]] = {}
         self._open_gangs()
-        self._log: list[_Booked | _Charged | _Filled | _Released] = []
+        self.topology: Bonds | None = bonds(snapshot, self.origin, self.node_of)
+        """Domains of nodes, and who must stay in one; None where nobody must."""
+        self._log: list[_Booked | _Charged | _Filled | _Released | _Seated] = []
         self.changed: list[int] = []
         """Nodes whose books moved, undone moves included: caches read on from where they were."""
         self.state = 0
@@ -156,6 +161,12 @@ class Ledger:
         back = task if self.node_of[task] == node else -1
         return self.gpus.choose(klass, node, idle, releasing, order, later_only, back)
 
+    def room_on(self, klass: int, node: int, slots: tuple[int, ...]) -> bool:
+        """Whether pods of a class fit on these devices of a node once others have left."""
+        assert self.gpus is not None, "only where devices are shared"
+        whole = int(self.idle[GPU, node] + self.releasing[GPU, node])
+        return self.gpus.devices.has_room(klass, node, slots, whole)
+
     def book(
         self,
         klass: int,
@@ -236,6 +247,12 @@ class Ledger:
         self.waiting[leaf] -= pods
         self.firm[leaf] += firm
 
+    def seat(self, leaf: int, node: int, pods: int) -> None:
+        """Says where pods of a leaf are: what ties the rest of a gang to their domain."""
+        if self.topology is not None and self.topology.seats.tracks(leaf):
+            self.topology.seats.move(leaf, node, pods)
+            self._log.append((leaf, node, pods, None, None))
+
     def left(self, leaf: int, pods: int) -> None:
         """Evicted pods of a leaf wait for nothing: they are gone for good."""
         self.waiting[leaf] -= pods
@@ -280,6 +297,9 @@ class Ledger:
             elif len(entry) == 7:
                 klass, node, pods, slots, *_ = entry
                 self._release(klass, node, -pods, slots)
+            elif len(entry) == 5:
+                assert self.topology is not None, "only constrained gangs are seated"
+                self.topology.seats.move(entry[0], entry[1], -entry[2])
             else:
                 leaf, pods, firm, _ = entry
                 self._fill(leaf, -pods, -firm)

@@ -14,9 +14,12 @@ from .capacity import over_capacity
 from .gpu.memory_price import MemoryPrice, memory_prices
 from .ledger import Ledger
 from .pending import Run
-from .plan import QueueCause
+from .plan import DomainLack, QueueCause
+from .reason import Reason
 from .session import Placed, Session
 from .snapshot import Bools
+from .topology.nesting import Areas, Nesting
+from .topology.parts import LeafRun
 
 
 class Shortfall(NamedTuple):
@@ -25,6 +28,17 @@ class Shortfall(NamedTuple):
     klass: int
     placeable: int
     cause: QueueCause | None = None  # the queue that keeps it off every node with room
+    reason: Reason = Reason.NONE  # what keeps it waiting besides room
+    domain: DomainLack | None = None  # ... and the nearest domain, where that is topology
+
+
+class _How(NamedTuple):
+    """What all pods of one attempt have in common."""
+
+    gang: int
+    later_only: bool
+    bonus: float
+    priced: bool  # some are charged by the node they go to
 
 
 class Placer:
@@ -35,7 +49,7 @@ class Placer:
         gangs = session.snapshot.gangs
         self._queue: list[int] = gangs.queue.tolist()
         self._preemptible: list[bool] = gangs.preemptible.tolist()
-        self._by_memory: dict[int, MemoryPrice] = memory_prices(session.ledger)
+        self.by_memory: dict[int, MemoryPrice] = memory_prices(session.ledger)
 
     def place(
         self,
@@ -53,27 +67,63 @@ class Placer:
         """
         ledger = self._ledger
         mark = ledger.trial()
-        placed: list[Placed] = []
         weight = self._session.policy.nominated_weight if bonus is None else bonus
-        priced = bool(self._by_memory) and any(run[2] in self._by_memory for _, run in attempt.runs)
-        for leaf, run in attempt.runs:
-            place = self._place_run
-            if self._session.fits.get(run[2]).shared is not None:
-                place = self._place_sharing
-            if place(gang, leaf, run, placed, within, later_only, weight):
-                pods = sum(one.pods for one in placed)
-                cause = self._refusal(gang, run[2]) if priced else None
-                ledger.roll_back(mark)
-                return Shortfall(run[2], pods, cause)
-            if priced and run[2] not in self._by_memory:
-                cpu, memory, gpu = ledger.charge_of[run[2]]
-                amount = cpu * run[1], memory * run[1], gpu * run[1]
-                ledger.charge(self._queue[gang], amount, not self._preemptible[gang])
+        priced = bool(self.by_memory) and any(run[2] in self.by_memory for _, run in attempt.runs)
+        how = _How(gang, later_only, weight, priced)
+        bonds = ledger.topology
+        bound = bonds is not None and gang in bonds.constraints.gangs
+        place = self._place_bound if bound else self._place_free
+        placed = place(how, attempt, (within,))
+        if isinstance(placed, Shortfall):
+            ledger.roll_back(mark)
+            return placed
         if not priced:
             ledger.charge(self._queue[gang], attempt.need, not self._preemptible[gang])
         for one in placed:
             ledger.fill(one.leaf, one.pods, 0 if one.later else one.pods)
+            if bound:
+                ledger.seat(one.leaf, one.node, one.pods)
         return placed
+
+    def _place_free(self, how: _How, attempt: Attempt, areas: Areas) -> list[Placed] | Shortfall:
+        """One run after the other, wherever each fits best."""
+        placed: list[Placed] = []
+        for leaf_run in attempt.runs:
+            if self._place_in(how, leaf_run, areas, placed):
+                klass = leaf_run[1][2]
+                cause = self._refusal(how.gang, klass) if how.priced else None
+                return Shortfall(klass, sum(one.pods for one in placed), cause)
+        return placed
+
+    def _place_bound(self, how: _How, attempt: Attempt, areas: Areas) -> list[Placed] | Shortfall:
+        """Inside the domains that the topology constraints of the gang allow."""
+
+        def place_run(leaf_run: LeafRun, areas: Areas, placed: list[Placed]) -> int:
+            return self._place_in(how, leaf_run, areas, placed)
+
+        nesting = Nesting(self._ledger, self._session.fits, attempt, place_run, how.later_only)
+        if nesting.place(areas):
+            return nesting.placed
+        cause = self._refusal(how.gang, nesting.failed) if how.priced else None
+        return Shortfall(nesting.failed, nesting.farthest, cause, nesting.reason, nesting.lack)
+
+    def _place_in(self, how: _How, leaf_run: LeafRun, areas: Areas, placed: list[Placed]) -> int:
+        """Equal pods, one area after the other; answers how many found no node."""
+        leaf, run = leaf_run
+        first, pods, klass, nominated = run
+        sharing = self._session.fits.get(klass).shared is not None
+        place = self._place_sharing if sharing else self._place_run
+        left = pods
+        for within in areas:
+            rest = first + pods - left, left, klass, nominated
+            left = place(how.gang, leaf, rest, placed, within, how.later_only, how.bonus)
+            if not left:
+                break
+        if how.priced and not left and klass not in self.by_memory:
+            cpu, memory, gpu = self._ledger.charge_of[klass]
+            amount = cpu * pods, memory * pods, gpu * pods
+            self._ledger.charge(self._queue[how.gang], amount, not self._preemptible[how.gang])
+        return left
 
     def _place_run(
         self,
@@ -115,13 +165,13 @@ class Placer:
         """The same for pods that share devices: node and devices are chosen pod by pod."""
         first, pods, klass, nominated = run
         ledger, session = self._ledger, self._session
-        fit, price = session.fits.get(klass), self._by_memory.get(klass)
+        fit, price = session.fits.get(klass), self.by_memory.get(klass)
         queue, firm = self._queue[gang], not self._preemptible[gang]
         wish = -1 if nominated < 0 else int(ledger.position[nominated])
         for _ in range(pods):
             nodes = within if price is None else price.within(ledger, queue, firm, within)
             node, _, waits = fit.offer(wish, bonus, nodes, later_only)
-            task = int(session.order[first])
+            task = session.task(first)
             choice = ledger.choose(klass, node, session.policy.device_order, waits, task)
             if choice is None:
                 break
@@ -136,7 +186,7 @@ class Placer:
 
     def _refusal(self, gang: int, klass: int) -> QueueCause | None:
         """The queue that refuses a request by memory on every node where it would fit."""
-        price, fit = self._by_memory.get(klass), self._session.fits.of(klass)
+        price, fit = self.by_memory.get(klass), self._session.fits.of(klass)
         if price is None or not (fit.later > 0).any():
             return None
         ledger, least = self._ledger, int(price.gpus.argsort(kind="stable")[0])

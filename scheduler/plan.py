@@ -26,6 +26,19 @@ class QueueCause:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainLack:
+    """The domain that comes nearest to holding what must stay together, and what it lacks."""
+
+    topology: int
+    level: int  # of the topology, 0 = the widest; -1 = the whole topology
+    domain: int  # code at that level; -1 = there is none, or the whole topology
+    room: int  # pods it has room for
+    wanted: int  # pods that must stay together
+    missing: tuple[tuple[int, int], ...] = ()  # (resource row, amount) it lacks
+    tied: bool = False  # only domains where members run already, or nodes set aside, will do
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Why one gang is not running (or did not grow) after this cycle.
 
@@ -46,6 +59,7 @@ class Wait:
     queue_cause: QueueCause | None = None
     behind: tuple[int, ...] = ()  # gangs that went before it on what it asks for (at most a few)
     detail: str = ""  # the object's name for reasons that name one
+    domain: DomainLack | None = None  # for TOPOLOGY_UNSATISFIED
     blocks_start: bool = True  # False: the gang runs, only its growth waits
 
 

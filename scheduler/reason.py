@@ -40,6 +40,9 @@ class Reason(IntEnum):
     GANG_DOES_NOT_FIT = 41  # single pods fit, the minimum does not
     POD_GATED = 42
     SUBGROUP_NOT_FOUND = 43
+    TOPOLOGY_UNSATISFIED = 44  # it fits, but in no single domain of the level that it requires
+    TOPOLOGY_NOT_FOUND = 45
+    TOPOLOGY_LEVEL_NOT_FOUND = 46
     # it is on its way
     WAITING_FOR_RELEASE = 50
     BACKING_OFF = 51

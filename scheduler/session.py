@@ -9,7 +9,7 @@ from .actions.attempt import Attempts
 from .fit import Fits
 from .ledger import Ledger
 from .pending import Pending
-from .plan import QueueCause
+from .plan import DomainLack, QueueCause
 from .reason import Reason
 from .snapshot import Bools, Codes, Floats, Snapshot
 
@@ -41,6 +41,7 @@ class Miss(NamedTuple):
     asked: tuple[tuple[int, int], ...] = ()  # (klass, pods) of the whole attempt
     cause: QueueCause | None = None
     reason: Reason = Reason.NONE
+    domain: DomainLack | None = None  # the nearest one, where topology keeps it waiting
 
 
 class Evicted(NamedTuple):
@@ -78,6 +79,12 @@ class Session:
     def order(self) -> Codes:
         """Rows of the snapshot's tasks that `Placed.first` counts in: pending ones, then held."""
         return self.pending.order if self.victims is None else self.victims.held.order
+
+    def task(self, position: int) -> int:
+        """The row of the snapshot's tasks at a position of `order`."""
+        if self.victims is None:
+            return int(self.pending.order[position])
+        return self.victims.held.task(position)
 
     @property
     def admitted(self) -> Bools:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gpu.facts import Gpus
+from .topology.facts import Topologies
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -211,6 +212,11 @@ class SubGroups:
     leaf: Bools  # [S]
     minimum: Codes  # [S]
     rank: Codes  # [S] name order inside the gang
+    # What each asks of the topology (a root: the gang); None where nobody does. -1 = nothing,
+    # -2 = a name that does not exist: then the gang waits with that reason.
+    topology: Codes | None = None  # [S] of Snapshot.topologies
+    required_level: Codes | None = None  # [S] level of it, 0 = the widest: one domain or none
+    preferred_level: Codes | None = None  # [S] level of it: one domain if any fits, else few
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +270,7 @@ class Snapshot:
     port_conflicts: tuple[tuple[int, ...], ...] = ()  # per port code: codes it collides with
     disruptions: tuple[int, ...] = ()  # per PodDisruptionBudget: pods that may be evicted now
     gpus: Gpus | None = None  # None = only whole GPUs, or none
+    topologies: Topologies | None = None  # None = no Topology objects
     total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))
     """[3] what the top-level queues divide: usable nodes less other schedulers' pods (KAI 4.2)."""
 

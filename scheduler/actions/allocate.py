@@ -11,7 +11,6 @@ import numpy as np
 from ..capacity import over_capacity
 from ..gang_state import ready
 from ..orders.job_iteration import Job, JobIteration
-from ..pending import Run
 from ..placing import Placer, Shortfall, wait_as_a_whole
 from ..session import Miss, Placed, Session
 from .attempt import Attempt
@@ -41,7 +40,7 @@ class Allocate:
         #: Per gang, the leaves of which some pods wait for releasing room.
         self._in_line: dict[int, set[int]] = {}
         #: Per attempt, the ledger's state in which it failed: the same again fails the same.
-        self._failed: dict[tuple[Run, ...], tuple[int, int, int]] = {}
+        self._failed: dict[tuple[object, ...], tuple[int, Miss]] = {}
 
     def run(self) -> None:
         session, ledger, attempts = self.session, self.ledger, self.attempts
@@ -90,9 +89,9 @@ class Allocate:
 
     def _refusal(self, gang: int, attempt: Attempt) -> Miss | None:
         """Refuses untried where that is certain: too little room in all, or it failed before."""
-        known = self._failed.get(_signature(attempt))
+        known = self._failed.get(self._signature(gang, attempt))
         if known is not None and known[0] == self.ledger.state:
-            return Miss(gang, attempt.pods, known[1], known[2], _asked(attempt))
+            return known[1]._replace(gang=gang)
         for klass, pods in _totals(attempt):
             refused = self._refused.get(klass)
             if refused is not None and pods >= refused[0]:
@@ -130,25 +129,33 @@ class Allocate:
         return wait_as_a_whole(self.ledger, placed)
 
     def _note_failure(self, gang: int, attempt: Attempt, short: Shortfall) -> Miss:
-        klass, placeable, cause = short
+        klass, placeable, cause, reason, domain = short
         asked = _asked(attempt)
+        miss = Miss(gang, attempt.pods, placeable, klass, asked, cause, reason, domain)
         if cause is not None:  # it depends on the queue
-            return Miss(gang, attempt.pods, placeable, klass, asked, cause)
-        self._failed[_signature(attempt)] = (self.ledger.state, placeable, klass)
+            return miss
+        self._failed[self._signature(gang, attempt)] = (self.ledger.state, miss)
+        if self._constrained(gang):  # others may use other nodes
+            return miss
         totals = _totals(attempt)
         if len(totals) == 1 and not self.session.fits.get(klass).linked:
             self._refused[klass] = (attempt.pods, placeable)
-        return Miss(gang, attempt.pods, placeable, klass, asked)
+        return miss
+
+    def _constrained(self, gang: int) -> bool:
+        bonds = self.ledger.topology
+        return bonds is not None and gang in bonds.constraints.gangs
+
+    def _signature(self, gang: int, attempt: Attempt) -> tuple[object, ...]:
+        """What decides the outcome of an attempt in a given state of the ledger."""
+        runs = tuple((0, pods, klass, wish) for _, (_, pods, klass, wish) in attempt.runs)
+        bonds = self.ledger.topology
+        return runs if bonds is None else (*runs, bonds.kind(gang, attempt))
 
 
 def _asked(attempt: Attempt) -> tuple[tuple[int, int], ...]:
     """(klass, pods) of each run, in order."""
     return tuple((run[2], run[1]) for _, run in attempt.runs)
-
-
-def _signature(attempt: Attempt) -> tuple[Run, ...]:
-    """What decides the outcome of an attempt in a given state of the ledger."""
-    return tuple((0, pods, klass, nominated) for _, (_, pods, klass, nominated) in attempt.runs)
 
 
 def _totals(attempt: Attempt) -> list[tuple[int, int]]:

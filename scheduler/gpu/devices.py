@@ -155,6 +155,28 @@ class DeviceBook:
         found.sort()
         return tuple(slot for _, _, _, slot in found[:wanted])
 
+    def has_room(self, klass: int, node: int, slots: tuple[int, ...], whole: int) -> bool:
+        """Whether pods of a class, that hold these slots together, fit there once others left.
+
+        `whole` are the node's whole GPUs that will be idle then.
+        """
+        need, card = int(self.need(klass)[node]), self._cards[node]
+        after = {slot: int(self.firm[slot, node] + self.promised[slot, node]) for slot in slots}
+        if sum(held == 0 for held in after.values()) > whole:
+            return False
+        return all(held + need * slots.count(slot) <= card for slot, held in after.items())
+
+    def emptied_by(self, gone: Ints) -> Ints:
+        """[N] devices that nobody would hold if `gone` [D, N] of their firm memory left."""
+        left = self.firm + self.promised - gone
+        return ((gone > 0) & (left <= 0)).sum(axis=0)
+
+    def spare_parts(self, nodes: Bools) -> int:
+        """How many whole devices the free parts of shared ones on `nodes` [N] would make."""
+        after = (self.firm + self.promised)[:, nodes]
+        left = np.where(after > 0, self.card[nodes] - after, 0) / self.card[nodes]
+        return int(np.maximum(left, 0.0).sum() + _EPSILON)
+
     def overfull(self) -> Overfull | None:
         """A device above its card that was not so from the start."""
         now, later = self._ceiling

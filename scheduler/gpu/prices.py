@@ -80,7 +80,8 @@ def _part(mib: Ints, card: Ints) -> Floats:
 
 
 def _devices_worth(gpus: Gpus, card: int) -> Floats:
-    if card <= 0:
-        return np.zeros(gpus.kind.shape[0])
-    worth: Floats = np.divide(gpus.devices * gpus.mib, card, dtype=np.float64)
+    """[C] cards that the memory of all devices makes."""
+    worth = np.zeros(gpus.kind.shape[0])
+    if card > 0:
+        worth += gpus.devices * gpus.mib / card
     return worth

@@ -48,6 +48,15 @@ class SharedRoom:
             self._pods(shared_later, devices_later, whole_later, each, later[PODS]),
         )
 
+    def once_gone(self, free: Ints, gone: Ints | None) -> Ints:
+        """[N] copies, at most, where `free` [R, N] and the memory `gone` [D, N] are there too."""
+        book, need = self._devices, self._need
+        after = book.firm + book.promised - (0 if gone is None else gone)
+        later = np.where(after > 0, np.maximum(book.card - after, 0) // need, 0)
+        shared, devices = later.sum(axis=0), (later > 0).sum(axis=0)
+        each = book.card // need
+        return self._pods(shared, devices, np.maximum(free[GPU], 0), each, free[PODS])
+
     def hosts(self, at: At) -> np.ndarray:
         """[n] whether a device that is shared already has room, now or once others have left."""
         return self._shared(at)[3] > 0

@@ -139,11 +139,17 @@ class VictimBooks:
             return [root + 1]
         return [row for row in range(root, root + self.size[gang]) if self.is_leaf[row]]
 
+    def charge_of(self, position: int) -> Amounts:
+        """What a queue is charged for a held pod: GPU memory by the card that it is on."""
+        klass = self.held.klass_of(position)
+        price = self.placer.by_memory.get(klass)
+        return price.amount(self.held.node_of(position)) if price else self.charge[klass]
+
     def amount(self, positions: Iterable[int]) -> Amounts:
         """What queues are charged for held pods."""
         amount = NOTHING
         for position in positions:
-            amount = plus(amount, self.charge[self.held.klass_of(position)])
+            amount = plus(amount, self.charge_of(position))
         return amount
 
     def holds(self, gang: int) -> Amounts:

@@ -41,6 +41,7 @@ class Held:
         self._start: list[int] = start.tolist()
         self._end: list[int] = end.tolist()
         self._left: dict[int, list[int]] = {}
+        self._gpus = ledger.gpus
 
     @property
     def order(self) -> Codes:
@@ -63,6 +64,18 @@ class Held:
     def given(self, position: int) -> Placed | None:
         """How this cycle placed the pod; None if it held its place before."""
         return self._from.get(position) if position >= self._given else None
+
+    def slots_of(self, position: int) -> tuple[int, ...]:
+        """Devices of its node that the pod shares."""
+        if self._gpus is None or not self._gpus.shares[self.klass_of(position)]:
+            return ()
+        given = self.given(position)
+        return self._gpus.slots_of(self.task(position)) if given is None else given.slots
+
+    def slots(self, first: int, pods: int) -> tuple[int, ...]:
+        """Devices that the pods at `first` and on share, those of all of them."""
+        positions = range(first, first + pods)
+        return tuple(slot for position in positions for slot in self.slots_of(position))
 
     def of(self, leaf: int) -> Sequence[int]:
         """Positions of a leaf's pods that could still be evicted, in task order."""

@@ -15,7 +15,7 @@ from ..actions.attempt import Attempt
 from ..filters.resources import copies
 from ..fit import Fit
 from ..shares.row import Amounts
-from ..snapshot import UNLIMITED, Bools, Ints
+from ..snapshot import GPU, UNLIMITED, Bools, Ints
 from .books import VictimBooks
 from .reclaimable import total
 from .steps import Step
@@ -24,8 +24,10 @@ from .steps import Step
 class Room:
     """The room that one attempt asks for."""
 
-    def __init__(self, books: VictimBooks, path: tuple[int, ...], attempt: Attempt) -> None:
-        """`path` is that of the gang's queue, leaf first."""
+    def __init__(
+        self, books: VictimBooks, path: tuple[int, ...], attempt: Attempt, bound: bool = False
+    ) -> None:
+        """`path` is that of the gang's queue, leaf first; `bound` = it must stay in a domain."""
         self._books, self._ledger = books, books.ledger
         self._request = books.ledger.snapshot.classes.request
         wanted: dict[int, int] = {}
@@ -33,7 +35,12 @@ class Room:
             wanted[klass] = wanted.get(klass, 0) + pods
         self._wanted = list(wanted.items())
         self._fits: list[Fit] = [books.session.fits.of(klass) for klass in wanted]
+        gpus = books.ledger.gpus
+        #: Whether pods may hold devices or claims that sums per row do not tell of.
+        self._parted = gpus is not None and any(gpus.moves)
         self.exact = len(wanted) == 1 and not self._fits[0].linked and not self._fits[0].single
+        self.exact &= not bound
+        self.exact &= not self._parted
         """Whether a yes means that the attempt fits."""
         self._need = np.zeros(self._request.shape[0], dtype=np.int64)
         for klass, pods in self._wanted:
@@ -41,23 +48,34 @@ class Room:
         self._over = self._over_limits(path, attempt)
         self.exact &= not self._over
         self._suits: Bools = np.logical_or.reduce([fit.suits for fit in self._fits])
+        self._gone: Ints | None = None  # [D, N] memory that the pods looked at hold
         self._free: Ints = self._ledger.idle + self._ledger.releasing
 
     def lacking(self) -> Ints:
         """[R] what nodes that suit any of its classes lack in all, as things stand."""
         free = np.maximum(self._free[:, self._suits], 0).sum(axis=1)
+        gpus = self._ledger.gpus
+        if gpus is not None:  # parts of several devices can be one, if who shares them moves
+            free[GPU] += gpus.devices.spare_parts(self._suits)
         return np.maximum(self._need - free, 0)
 
     def enough(self, steps: Sequence[Step]) -> bool:
         """Whether the sums allow it once the pods of `steps` have left."""
+        self._gone = None
         free = self._free + self.freed(steps)
         there = np.maximum(free[:, self._suits], 0).sum(axis=1)
         if (there < self._need).any() or not self._within_limits(steps):
             return False
         return all(
-            int(np.minimum(_copies(free, fit)[fit.suits], pods).sum()) >= pods
+            int(np.minimum(self._most(free, fit)[fit.suits], pods).sum()) >= pods
             for fit, (_, pods) in zip(self._fits, self._wanted, strict=True)
         )
+
+    def _most(self, free: Ints, fit: Fit) -> Ints:
+        """[N] copies of a class that `free` may hold."""
+        if fit.shared is None:
+            return _copies(free, fit)
+        return np.minimum(_copies(free, fit), fit.shared.once_gone(free, self._gone))
 
     def _over_limits(self, path: tuple[int, ...], attempt: Attempt) -> list[tuple[int, Amounts]]:
         """Per queue of the path, by how much the attempt would pass its limit."""
@@ -91,7 +109,24 @@ class Room:
         freed = np.zeros_like(self._free)
         for r, amount in enumerate(self._request):
             np.add.at(freed[r], node, amount[klass])
+        if self._parted:
+            self._free_parts(positions, freed)
         return freed
+
+    def _free_parts(self, positions: Sequence[int], freed: Ints) -> None:
+        """Adds devices that nobody shares any more, and claims that one of the pods held."""
+        held, gpus = self._books.held, self._ledger.gpus
+        assert gpus is not None, "only where devices are shared"
+        gone = np.zeros_like(gpus.devices.firm)
+        for position in positions:
+            klass, node = held.klass_of(position), held.node_of(position)
+            need = int(gpus.devices.need(klass)[node]) if gpus.shares[klass] else 0
+            for slot in held.slots_of(position):
+                gone[slot, node] += need
+            for claim in gpus.claims_of[klass]:
+                freed[:, node] += claim.charge
+        freed[GPU] += gpus.devices.emptied_by(gone)
+        self._gone = gone
 
     def shortest(self, steps: Sequence[Step]) -> int:
         """The length of the shortest prefix that is enough; 0 where all of them are not."""

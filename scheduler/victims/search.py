@@ -67,7 +67,9 @@ class Search:
     def __init__(self, books: VictimBooks, gang: int, attempt: Attempt, rule: Rule) -> None:
         self._books, self._rule = books, rule
         self._simulation = Simulation(books, gang, attempt)
-        self._room = Room(books, books.ledger.path(books.queue[gang]), attempt)
+        bonds = books.ledger.topology
+        bound = bonds is not None and gang in bonds.constraints.gangs
+        self._room = Room(books, books.ledger.path(books.queue[gang]), attempt, bound)
         self._order = VictimOrder(books, rule.leaves(), rule.spare, rule.admits)
         self._most = rule.most_steps()
         self._steps: list[Step] = []
@@ -147,11 +149,13 @@ class Search:
         """Drops victims that are not needed, the last in the order first."""
         kept = [step for step in chosen if outcome.away(step)]
         found: Outcome | None = outcome
+        if self._needed_for_room(kept):
+            return outcome
         for step in kept[::-1]:
-            if step not in kept or self._needed_for_room(kept):
+            if step not in kept or self._drops >= _MOST_DROPS:
                 continue
             fewer = [s for s in kept if s is not step and not _hangs_on(s, step)]
-            if not fewer or not self._room.enough(fewer) or self._drops >= _MOST_DROPS:
+            if not fewer or not self._room.enough(fewer):
                 continue
             self._drops += 1
             if found is not None:
@@ -159,6 +163,8 @@ class Search:
             found = self._serves(fewer)
             if found is not None:
                 kept = [s for s in fewer if found.away(s)]
+                if self._needed_for_room(kept):
+                    break
         if found is None:
             found = self._serves(kept)
             assert found is not None, "the same set serves again"

@@ -101,7 +101,9 @@ class _Serving:
                 session.misses[gang] = Miss(gang, attempt.pods, asked=asked, cause=cause)
             return
         kinds = tuple((pods, klass, wish) for _, (_, pods, klass, wish) in attempt.runs)
-        known = (queue, preemptible, found.priority[gang], kinds)
+        bonds = session.ledger.topology
+        bound = None if bonds is None else bonds.kind(gang, attempt)
+        known = (queue, preemptible, found.priority[gang], kinds, bound)
         if self._failed.get(known) == session.ledger.state:
             return
         claimant = Claimant(gang, attempt, path, preemptible, found.priority[gang])
@@ -159,7 +161,7 @@ class _Serving:
         session.placed = kept
         for given in gone.values():
             if not given.later:  # the simulation counts on room that is to be freed: it is free
-                session.ledger.book(given.klass, given.node, -1, 1, 0)
+                session.ledger.book(given.klass, given.node, -1, 1, 0, given.slots)
             asked = ((given.klass, 1),)
             session.misses[given.gang] = Miss(given.gang, 1, klass=given.klass, asked=asked)
             session.beneficiaries.discard(given.gang)

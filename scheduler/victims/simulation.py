@@ -82,19 +82,31 @@ class Simulation:
                 ledger.roll_back(out.mark)
                 return None
         self._bring_back(out)
+        if self._torn(out):
+            ledger.roll_back(out.mark)
+            return None
         return out
+
+    def _torn(self, out: Outcome) -> bool:
+        """Whether a victim that moved lies in more than the one domain that it requires."""
+        bonds = self._ledger.topology
+        if bonds is None or not out.moved:
+            return False
+        return any(bonds.torn(gang) for gang in {one.gang for one in out.moved.values()})
 
     def _take_away(self, out: Outcome) -> dict[int, Attempt]:
         """Evicts, and answers what each gang concerned asks for then."""
         ledger, books = self._ledger, self._books
         for step in out.steps:
-            for _, pods, klass, origin in books.held.runs(step.positions):
-                ledger.release(klass, int(ledger.position[origin]), pods)
+            for first, pods, klass, origin in books.held.runs(step.positions):
+                slots = books.held.slots(first, pods)
+                ledger.release(klass, int(ledger.position[origin]), pods, slots)
             amount = step.amount
             back = (-amount[0], -amount[1], -amount[2])
             ledger.charge(books.queue[step.gang], back, not books.preemptible[step.gang])
             for position, leaf in zip(step.positions, step.leaves, strict=True):
                 out.gone.setdefault(leaf, []).append(position)
+                ledger.seat(leaf, books.held.node_of(position), -1)
             for leaf in set(step.leaves):
                 pods = step.leaves.count(leaf)
                 ledger.fill(leaf, -pods, -pods)
@@ -139,7 +151,8 @@ class Simulation:
                 continue
             for position in range(one.first, one.first + one.pods):
                 out.gone[one.leaf].remove(position)
-                if held.node_of(position) != one.node:
+                elsewhere = held.node_of(position) != one.node
+                if elsewhere or set(held.slots_of(position)) != set(one.slots):
                     out.moved[position] = one._replace(first=position, pods=1)
 
     def _over_limit(self, gang: int, need: Amounts) -> bool:
@@ -167,17 +180,19 @@ class Simulation:
         amount = books.amount(lost)
         if lost and self._over_limit(step.gang, amount):
             return False
+        leaf_of = dict(zip(step.positions, step.leaves, strict=True))
         for position in away:
             moved = out.moved.get(position)
             if moved is not None:
-                ledger.book(moved.klass, moved.node, 0, -1, -1)
-        for _, pods, klass, origin in books.held.runs(away):
+                ledger.book(moved.klass, moved.node, 0, -1, -1, moved.slots)
+                ledger.seat(moved.leaf, moved.node, -1)
+            ledger.seat(leaf_of[position], books.held.node_of(position), 1)
+        for first, pods, klass, origin in books.held.runs(away):
             node = int(ledger.position[origin])
-            if books.session.fits.of(klass).later[node] < pods:
+            if not self._fits_again(first, pods, klass, node):
                 ledger.roll_back(mark)
                 return False
-            ledger.book(klass, node, 0, pods, pods)
-        leaf_of = dict(zip(step.positions, step.leaves, strict=True))
+            ledger.book(klass, node, 0, pods, pods, books.held.slots(first, pods))
         if lost:
             ledger.charge(books.queue[step.gang], amount, not books.preemptible[step.gang])
         for position in away:
@@ -186,6 +201,14 @@ class Simulation:
             ledger.fill(leaf_of[position], 1, 0)
             out.gone[leaf_of[position]].remove(position)
         return True
+
+    def _fits_again(self, first: int, pods: int, klass: int, node: int) -> bool:
+        """Whether equal pods have room where they were, on the devices that they shared there."""
+        books, ledger = self._books, self._ledger
+        if books.session.fits.of(klass).later[node] < pods:
+            return False
+        slots = books.held.slots(first, pods)
+        return not slots or ledger.room_on(klass, node, slots)
 
     # ---- the order
 

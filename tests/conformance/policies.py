@@ -14,11 +14,13 @@ from kai_ray.scheduler.actions.preempt import preempt
 from kai_ray.scheduler.actions.reclaim import reclaim
 from kai_ray.scheduler.actions.stale_gang import stale_gang
 from kai_ray.scheduler.cycle import decide as decide_snapshot
+from kai_ray.scheduler.gpu.order import DeviceOrder, as_they_come, packed, spread_out
 from kai_ray.scheduler.orders.job_order import JobKey
 from kai_ray.scheduler.orders.queue_order import Standing
 from kai_ray.scheduler.plan import Plan
 from kai_ray.scheduler.policy import Placement, Policy, policy
 from kai_ray.scheduler.scores.availability import fits_now
+from kai_ray.scheduler.scores.gpu_sharing import hosts_share
 from kai_ray.scheduler.scores.pod_affinity import liked_company
 from kai_ray.scheduler.scores.resource_type import cpu_node_for_cpu_pod
 from kai_ray.scheduler.shares.row import Amounts, QueueRow
@@ -32,6 +34,7 @@ from tests.conformance.verdict import Case
 #: Scores that belong to a plugin of their own; the layout belongs to `nodeplacement`.
 _SCORE_PLUGIN = {
     fits_now: "nodeavailability",
+    hosts_share: "gpusharingorder",
     liked_company: "podaffinity",
     cpu_node_for_cpu_pod: "resourcetype",
 }
@@ -68,6 +71,7 @@ def recorded_policy(config: dict[str, Any], actions: list[str]) -> Policy:
     chosen = replace(
         chosen,
         scores=tuple(s for s in chosen.scores if _SCORE_PLUGIN.get(s.rate, "") in {"", *plugins}),
+        device_order=_device_order(plugins),
         actions=tuple(_ACTIONS[name] for name in actions),
         evicting=_evicting(config),
     )
@@ -102,6 +106,12 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 def _seconds(duration: str) -> float:
     """A Go duration of hours, minutes and seconds."""
     return sum(float(n) * _UNITS[u] for n, u in re.findall(r"([\d.]+)([hms])", duration))
+
+
+def _device_order(plugins: set[str]) -> DeviceOrder:
+    if "gpupack" in plugins:
+        return packed
+    return spread_out if "gpuspread" in plugins else as_they_come
 
 
 def _plugins(config: dict[str, Any]) -> set[str]:

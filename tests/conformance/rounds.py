@@ -9,7 +9,7 @@ the expectation must be a fixed point.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kai_ray.scheduler.plan import Plan
@@ -62,11 +62,18 @@ def hold_session(case: Case, state: Mapping[str, TaskNow], decide: Decide) -> Se
     after = dict(state)
     for task in plan.evict_task.tolist():
         name = world.tasks[task]
-        after[name] = TaskNow("Releasing", after[name].node)
-    for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
-        after[world.tasks[task]] = TaskNow("Binding", world.nodes[node])
-    for task, node in zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True):
-        after[world.tasks[task]] = TaskNow("Pipelined", world.nodes[node])
+        after[name] = replace(after[name], status="Releasing")
+    slots: dict[int, list[int]] = {}
+    for task, slot in zip(plan.grant_task.tolist(), plan.grant_slot.tolist(), strict=True):
+        slots.setdefault(task, []).append(slot)
+    rows = [("Binding", *row) for row in zip(plan.bind_task, plan.bind_node, strict=True)]
+    rows += [
+        ("Pipelined", *row) for row in zip(plan.nominate_task, plan.nominate_node, strict=True)
+    ]
+    for status, task, at in rows:
+        node = world.nodes[at]
+        devices = tuple(world.slots.label(node, slot) for slot in slots.get(int(task), ()))
+        after[world.tasks[task]] = TaskNow(status, node, devices)
     calls = {
         "binds": len(plan.bind_task),
         "evictions": len(plan.evict_task),
@@ -83,7 +90,7 @@ def move_on(case: Case, state: State) -> State:
             now = state[task["name"]]
             gone = now.status == "Releasing" and not job["stays_deleted"]
             if now.status == "Binding":
-                now = TaskNow("Running", now.node)
+                now = replace(now, status="Running")
             elif now.status == "Pipelined" or gone:
                 now = TaskNow("Pending", None)
             after[task["name"]] = now
@@ -122,8 +129,17 @@ def _node_problems(case: Case, state: State) -> Iterator[str]:
 
 
 def _gpus(case: Case, node: dict[str, Any], state: State) -> tuple[float, float]:
-    """Idle and releasing whole GPUs of a node. A pod that waits there took releasing ones."""
+    """Idle and releasing whole GPUs of a node. A pod that waits there took releasing ones.
+
+    A shared device is not idle; it is releasing once all that hold it leave.
+    """
     idle, releasing = float(node["allocatable"]["gpus"]), 0.0
+    held = [now for now in state.values() if now.node == node["name"]]
+    for device in {device for now in held for device in now.devices}:
+        states = {now.status for now in held if device in now.devices}
+        taken = bool(states & {*_HOLDING, "Releasing"})
+        kept = bool(states & {*_HOLDING, "Pipelined"})
+        idle, releasing = idle - taken, releasing + taken - kept
     for job in case["cluster"]["jobs"]:
         for task in job["tasks"]:
             now, gpus = state[task["name"]], float(task["request"]["gpus"] or 0)

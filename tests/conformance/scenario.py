@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from kai_ray.scheduler.gpu.facts import shared_kind
 from kai_ray.scheduler.snapshot import (
+    USED,
     Gangs,
     Nodes,
     PeerTerm,
@@ -21,9 +23,11 @@ from kai_ray.scheduler.snapshot import (
     Tasks,
     TaskState,
 )
+from tests.conformance import gpus
 from tests.conformance.queue_rows import parents_first, queue_arrays
 from tests.conformance.requests import gpu_count
 from tests.conformance.task_classes import NODE_RESOURCES, ClassTable
+from tests.conformance.topologies import TopologyTable, topology_table
 from tests.conformance.verdict import Case
 
 INT64_MIN = np.iinfo(np.int64).min
@@ -35,6 +39,7 @@ class TaskNow:
 
     status: str
     node: str | None
+    devices: tuple[str, ...] = ()  # labels by which tasks of a node share devices
 
 
 #: Recorded word -> state. Other words (Pipelined, Unknown, Deleted) occupy nothing and ask nothing.
@@ -61,12 +66,13 @@ class World:
     queues: list[str]
     gangs: list[str]
     tasks: list[str]
+    slots: gpus.Slots
 
 
 def start(case: Case) -> dict[str, TaskNow]:
     """The recorded state of every task. A recorded nomination is not carried into a session."""
     return {
-        task["name"]: TaskNow(task["status"], task["node"])
+        task["name"]: TaskNow(task["status"], task["node"], tuple(task["gpu_groups"] or ()))
         for job in case["cluster"]["jobs"]
         for task in job["tasks"]
     }
@@ -80,28 +86,68 @@ def build(case: Case, now: Mapping[str, TaskNow]) -> World:
     queues = parents_first(recorded_queues)
     queue_row = {name: i for i, name in enumerate(queues)}
     jobs = cluster["jobs"]
-    trees = SubgroupTable()
+    topologies = topology_table(cluster.get("topologies") or [])
+    trees = SubgroupTable(topologies)
     for row, job in enumerate(jobs):
         trees.add(row, job["subgroups"])
-    classes = ClassTable(jobs, nodes, config)
+    resources = (*NODE_RESOURCES, *gpus.rows(case))
+    claims = gpus.Claims(case)
+    classes = ClassTable(jobs, nodes, config, resources, claims)
     tasks, names = _tasks(jobs, now, nodes, trees, classes)
     peers, domain = classes.peers(nodes)
+    slots = gpus.Slots()
+    holds = _holds(now, tasks, names, classes, slots)
+    node_names = [node["name"] for node in nodes]
+    shared = claims.table(resources, node_names, *_users(jobs, now))
     snapshot = Snapshot(
         now_s=0.0,
         seed=0,
-        resources=NODE_RESOURCES,
-        nodes=_nodes(nodes, classes, domain),
+        resources=resources,
+        nodes=_nodes(case, nodes, classes, domain, resources),
         queues=queue_arrays(recorded_queues, queues, quota_field="quota"),
         gangs=_gangs(jobs, queue_row, trees),
         subgroups=trees.arrays(),
         tasks=tasks,
         classes=classes.arrays(),
         peers=tuple(PeerTerm(topology, matches) for topology, matches in peers),
+        gpus=gpus.table(case, nodes, classes.asks, holds, shared),
+        topologies=topologies.arrays(nodes),
         total=_total(nodes),
     )
-    return World(
-        snapshot, [node["name"] for node in nodes], queues, [job["name"] for job in jobs], names
-    )
+    return World(snapshot, node_names, queues, [job["name"] for job in jobs], names, slots)
+
+
+def _holds(
+    now: Mapping[str, TaskNow],
+    tasks: Tasks,
+    names: list[str],
+    classes: ClassTable,
+    slots: gpus.Slots,
+) -> list[tuple[int, int]]:
+    """(task row, slot) of every device that tasks on a node share."""
+    asks = classes.asks
+    return [
+        (row, slot)
+        for row, name in enumerate(names)
+        if tasks.node[row] >= 0 and shared_kind(asks[int(tasks.klass[row])][0])
+        for slot in slots.put(now[name].node or "", now[name].devices)
+    ]
+
+
+def _users(
+    jobs: list[dict[str, Any]], now: Mapping[str, TaskNow]
+) -> tuple[dict[str, list[str]], set[str]]:
+    """Nodes of the tasks that hold each claim, and the tasks without a place."""
+    users: dict[str, list[str]] = {}
+    waiting: set[str] = set()
+    for task in (task for job in jobs for task in job["tasks"]):
+        at = now[task["name"]]
+        if STATES.get(at.status) not in USED or at.node is None:
+            waiting.add(task["name"])
+            continue
+        for claim in task["dra_claims"] or ():
+            users.setdefault(claim, []).append(at.node)
+    return users, waiting
 
 
 def _total(nodes: list[dict[str, Any]]) -> np.ndarray:
@@ -117,10 +163,18 @@ def _total(nodes: list[dict[str, Any]]) -> np.ndarray:
     )
 
 
-def _nodes(nodes: list[dict[str, Any]], classes: ClassTable, domain: np.ndarray) -> Nodes:
+def _nodes(
+    case: Case,
+    nodes: list[dict[str, Any]],
+    classes: ClassTable,
+    domain: np.ndarray,
+    resources: tuple[str, ...],
+) -> Nodes:
     count = len(nodes)
     held = [node["allocatable"] for node in nodes]
     rows = [[int(a[key]) for a in held] for key in ("cpu_milli", "memory_bytes", "gpus", "pods")]
+    rows[2] = [gpus_ + node["dra_gpus"] for gpus_, node in zip(rows[2], nodes, strict=True)]
+    rows += [[gpus.offered(case, node, row) for node in nodes] for row in resources[len(rows) :]]
     value, number = classes.label_rows(nodes)
     return Nodes(
         allocatable=np.array(rows, dtype=np.int64).reshape(len(rows), count),
@@ -167,10 +221,11 @@ def _stated(seconds: list[float | None]) -> np.ndarray:
 class SubgroupTable:
     """The subgroup trees of all jobs, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, topologies: TopologyTable) -> None:
+        self._topologies = topologies
         self.root: list[int] = []
         self.leaves: list[dict[str, int]] = []  # per job: name of a leaf -> its row
-        self._rows: list[tuple[int, int, bool, int, int]] = []
+        self._rows: list[tuple[int, int, bool, int, int, int, int, int]] = []
 
     def add(self, job: int, tree: dict[str, Any]) -> None:
         """Appends a job's tree, parents before children."""
@@ -185,17 +240,19 @@ class SubgroupTable:
         children.sort(key=lambda child: child[0])
         minimum = tree.get("min_subgroup")
         minimum = len(children) if minimum is None else minimum
-        self._rows.append((job, parent, False, minimum, rank))
+        bond = self._topologies.constraint(tree.get("topology_constraint"))
+        self._rows.append((job, parent, False, minimum, rank, *bond))
         for place, (name, leaf, child) in enumerate(children):
             if leaf:
                 self.leaves[job][name] = len(self._rows)
-                self._rows.append((job, row, True, child["min_available"], place))
+                bond = self._topologies.constraint(child.get("topology_constraint"))
+                self._rows.append((job, row, True, child["min_available"], place, *bond))
             else:
                 self._add_set(job, child, row, place)
 
     def arrays(self) -> SubGroups:
-        gang, parent, leaf, minimum, rank = (
-            zip(*self._rows, strict=True) if self._rows else ((),) * 5
+        gang, parent, leaf, minimum, rank, topology, required, preferred = (
+            zip(*self._rows, strict=True) if self._rows else ((),) * 8
         )
         return SubGroups(
             gang=np.array(gang, dtype=np.int32),
@@ -203,6 +260,9 @@ class SubgroupTable:
             leaf=np.array(leaf, dtype=bool),
             minimum=np.array(minimum, dtype=np.int32),
             rank=np.array(rank, dtype=np.int32),
+            topology=np.array(topology, dtype=np.int32),
+            required_level=np.array(required, dtype=np.int32),
+            preferred_level=np.array(preferred, dtype=np.int32),
         )
 
 
@@ -230,7 +290,7 @@ def _tasks(
             if state is None or (leaf < 0 and node < 0):
                 continue
             gang = j if leaf >= 0 else -1
-            klass = classes.row(job, task, nodes[node] if node >= 0 else None)
+            klass = classes.row(job, task)
             priority = task["order_priority"]
             priority = INT64_MIN if priority is None else int(priority)
             rows.append((gang, leaf, klass, int(state), node, priority))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.conformance.verdict import Case
 
 #: What a scheduler case may not contain yet, as exact features or as prefixes.
-_FEATURES = {"fractional_gpu", "gpu_memory", "mig", "dra", "numa"}
+_FEATURES = {"numa"}
 _PREFIXES = ("topology",)
 
 

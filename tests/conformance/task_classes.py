@@ -8,6 +8,7 @@ import numpy as np
 
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import Classes, ClassRules, Op, Requirement
+from tests.conformance import gpus
 from tests.conformance.requests import queue_request
 
 #: Rows of node amounts.
@@ -25,9 +26,14 @@ class ClassTable:
     """Classes of all tasks of a case, made when a task is first seen."""
 
     def __init__(
-        self, jobs: list[dict[str, Any]], nodes: list[dict[str, Any]], config: dict[str, Any]
+        self,
+        jobs: list[dict[str, Any]],
+        nodes: list[dict[str, Any]],
+        config: dict[str, Any],
+        resources: tuple[str, ...],
+        claims: gpus.Claims,
     ) -> None:
-        self._config = config
+        self._config, self._resources, self._claims = config, resources, claims
         self._rules_apply = config["predicates_plugin_active"]
         types = sorted({node["labels"].get(NODE_TYPE, "") for node in nodes} - {""})
         self._type_code = {name: code for code, name in enumerate(types)}
@@ -36,31 +42,36 @@ class ClassTable:
         self._row: dict[tuple[Any, ...], int] = {}
         self._matches: list[frozenset[int]] = []
 
-    def row(self, job: dict[str, Any], task: dict[str, Any], node: dict[str, Any] | None) -> int:
-        """The class of a task that is on `node`, if on any."""
+    def row(self, job: dict[str, Any], task: dict[str, Any]) -> int:
+        """The class of a task."""
         request = task["request"]
         amounts = (int(request["cpu_milli"]), int(request["memory_bytes"]))
         # A class is what selectors see of a pod, not its labels: those name single pods.
         seen = frozenset(i for i, p in enumerate(self._peers) if _is_peer(p, job, task))
-        rules = self._rules(job, task) if self._rules_apply else ClassRules()
+        asked = gpus.ask(self._claims, job, task)
+        rules = self._rules(job, task, asked) if self._rules_apply else ClassRules(claims=asked[5])
         whole = int(request["gpus"] or 0) if request["gpu_kind"] == "whole" else 0
-        charged = queue_request(task, self._config, node)
-        key = (*amounts, whole, charged, rules, seen)
+        charged = queue_request(task, self._config)
+        key = (*amounts, whole, charged, rules, seen, asked)
         if key not in self._row:
             self._row[key] = len(self._row)
             self._matches.append(seen)
         return self._row[key]
 
-    def _rules(self, job: dict[str, Any], task: dict[str, Any]) -> ClassRules:
+    def _rules(self, job: dict[str, Any], task: dict[str, Any], asked: gpus.Ask) -> ClassRules:
         wanted = task["node_affinity_in"]
         codes = tuple(sorted(self._type_code.get(name, -2) for name in wanted))
-        claims = task.get("pvcs") or []
+        volumes = task.get("pvcs") or []
+        why, what = asked[6], asked[7]
+        if volumes:
+            why, what = Reason.VOLUME_CLAIM_NOT_FOUND, _claim_name(volumes[0])
         return ClassRules(
             required=(((Requirement(0, Op.IN, codes),),),) if wanted else (),
             affinity=self._peer_rows(job, task["pod_affinity"]),
             anti_affinity=self._peer_rows(job, task["pod_anti_affinity"]),
-            blocked=Reason.VOLUME_CLAIM_NOT_FOUND if claims else Reason.NONE,
-            blocked_detail=_claim_name(claims[0]) if claims else "",
+            claims=asked[5],
+            blocked=why,
+            blocked_detail=what,
         )
 
     def _peer_rows(self, job: dict[str, Any], term: dict[str, Any] | None) -> tuple[int, ...]:
@@ -69,17 +80,22 @@ class ClassTable:
     def arrays(self) -> Classes:
         """All classes seen so far."""
         keys = list(self._row)
-        request = [
-            [k[0] for k in keys],
-            [k[1] for k in keys],
-            [k[2] for k in keys],
-            [1] * len(keys),
-        ]
+        row = {name: i for i, name in enumerate(self._resources)}
+        request = np.zeros((len(row), len(keys)), dtype=np.int64)
+        for c, key in enumerate(keys):
+            request[:4, c] = (*key[:3], 1)
+            for name, amount in key[6][4]:
+                request[row[name], c] += amount
         return Classes(
-            request=np.array(request, dtype=np.int64).reshape(len(NODE_RESOURCES), len(keys)),
+            request=request,
             queue_request=np.array([k[3] for k in keys], dtype=np.float64).reshape(-1, 3).T.copy(),
             rules=tuple(k[4] for k in keys),
         )
+
+    @property
+    def asks(self) -> list[gpus.Ask]:
+        """What the classes ask of devices."""
+        return [key[6] for key in self._row]
 
     def peers(self, nodes: list[dict[str, Any]]) -> tuple[list[tuple[int, np.ndarray]], np.ndarray]:
         """(topology row, classes that match) of each peer, and the domains [D, N] of the nodes."""
