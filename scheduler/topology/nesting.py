@@ -232,9 +232,9 @@ class Nesting:
 
 def _company(tree: Tree, level: int, seats: Ints) -> Bools:
     """[N] nodes of the domains in which members are already."""
-    taken = tree.sums(level, seats) > 0
-    code = tree.domain[level]
-    return (code >= 0) & taken[code] if taken.any() else np.zeros(code.shape[0], dtype=np.bool_)
+    taken = np.append(tree.sums(level, seats) > 0, False)  # -1 reads the last: not in the topology
+    company: Bools = taken[tree.domain[level]]
+    return company
 
 
 def _union(areas: Areas) -> Bools | None:
