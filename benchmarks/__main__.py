@@ -15,6 +15,10 @@ from benchmarks.measure import once, repeated
 
 BENCHMARKS = {
     "fill": "benchmarks.fill",
+    "cycle-mixed": "benchmarks.cycle_mixed",
+    "reclaim-large": "benchmarks.reclaim_large",
+    "many-single": "benchmarks.many_single",
+    "unschedulable": "benchmarks.unschedulable",
     "cli_start": "benchmarks.cli_start",
 }
 
