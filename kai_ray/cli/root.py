@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -56,4 +57,9 @@ root = Root(
 
 def main() -> None:
     name = Path(sys.argv[0]).name
-    root(prog_name="kubectl kai" if name.startswith("kubectl") else "kai")
+    try:
+        root(prog_name="kubectl kai" if name.startswith("kubectl") else "kai")
+    except SystemExit as ending:
+        if ending.code == failures.INTERRUPTED:  # a second Ctrl-C must not tear the end apart
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise

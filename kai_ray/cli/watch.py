@@ -93,7 +93,7 @@ def follow(listing: Listing, names: Sequence[str], form: str) -> None:
                 rows = [r for r in rows if listing.name(r) in seen]
             fresh = [r for r in rows if seen.get(listing.name(r)) != _fingerprint(listing, r)]
             seen = {listing.name(r): _fingerprint(listing, r) for r in rows}
-            _print(listing, fresh, form, first, widths)
+            _print(listing, fresh, form, not widths, widths)
             first = False
             changes.wait()
     finally:
@@ -106,8 +106,9 @@ def _fingerprint(listing: Listing, row: object) -> str:
 
 
 def _print(
-    listing: Listing, rows: Sequence[object], form: str, first: bool, widths: list[int]
+    listing: Listing, rows: Sequence[object], form: str, header: bool, widths: list[int]
 ) -> None:
+    """Prints rows; the header of a table comes with its first row, which sets the widths."""
     if form in ("json", "yaml"):
         for row in rows:
             document = listing.document(row)
@@ -118,12 +119,12 @@ def _print(
     elif form == "name":
         for row in rows:
             click.echo(listing.name(row))
-    elif rows or first:
+    elif rows:
         for line in output.lines(
             listing.columns,
             rows,
             wide=form == "wide",
-            header=first,
+            header=header,
             widths=widths,
             colour=output.use_colour(),
         ):

@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kai_ray.cli import examples
 from tests.shared import shared_dir
 
 from .conftest import EXAMPLES
+
+pytestmark = pytest.mark.slow
 
 
 def run(tmp_path: Path, *args: str, shared: bool = False) -> subprocess.CompletedProcess[str]:

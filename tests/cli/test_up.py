@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = [sys.executable, "-c", "from kai_ray.cli import main; main()"]
 
 
