@@ -157,11 +157,13 @@ class Kubelet:
         self._write(pod, pod_status.rejected(reason, message, self._stamp()))
 
     def _readmit(self, books: NodeBooks, node: str) -> None:
-        """Books what already ran here before this process started."""
-        for pod in self._pods.by_index(BY_NODE, node):
-            status = pod.get("status") or {}
-            if pod_facts.is_finished(pod) or not status.get("startTime"):
-                continue
+        """Books what already ran here before this process started, devices that are known first."""
+        known = [
+            p
+            for p in self._pods.by_index(BY_NODE, node)
+            if (p.get("status") or {}).get("startTime") and not pod_facts.is_finished(p)
+        ]
+        for pod in sorted(known, key=lambda p: not held_devices(p)):
             uid = pod["metadata"]["uid"]
             ports = pod_facts.host_ports(pod)
             books.admit(uid, pod_facts.requests(pod), ports, held_devices(pod))

@@ -204,7 +204,11 @@ def crashed(pod: Object, code: int, stamp: str) -> Object:
         last = _terminated(code, _started_at(old, stamp), stamp)
         state = {"waiting": {"reason": "CrashLoopBackOff"}}
         restarts = old.get("restartCount", 0) + 1
-        statuses.append(_container(c, state, ready=False, restarts=restarts, last=last))
+        status = _container(c, state, ready=False, restarts=restarts, last=last)
+        if "allocatedResourcesStatus" in old:
+            # Its devices stay its own while it waits.
+            status["allocatedResourcesStatus"] = old["allocatedResourcesStatus"]
+        statuses.append(status)
     wanted = [
         ("Ready", "False", "ContainersNotReady"),
         ("ContainersReady", "False", "ContainersNotReady"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,14 +91,16 @@ def workload(draw: random.Random) -> tuple[Resource, Object]:
 class Storm:
     """Work that comes and goes, and what must hold all the while."""
 
-    def __init__(self, seed: int, **pool: Any) -> None:
+    def __init__(self, seed: int, state: Path | None = None, **pool: Any) -> None:
         self.draw = random.Random(seed)
+        self.state = state
         raw = {
             "nodePools": [{"name": "n", "count": NODES, "gpus": GPUS, **pool}],
             "kubelet": {"evictAfterSeconds": 30},
             "seed": seed,
         }
-        self.cluster = EmbeddedCluster(ClusterConfig.of(raw), VirtualClock())
+        self.config = ClusterConfig.of(raw)
+        self.cluster = EmbeddedCluster(self.config, VirtualClock(), state)
         self.left: list[tuple[Resource, str]] = []
 
     def submit(self, n: int) -> None:
@@ -126,6 +130,17 @@ class Storm:
             self.cluster.client.delete(resource, name, "default")
         except NotFound:
             return
+
+    def kill(self) -> None:
+        """Goes on from a copy of the state file, as a process does that was killed right now."""
+        assert self.state is not None
+        old, now = self.cluster, self.cluster.clock.now()
+        assert old.runtime.errors == 0 and not old.refusals
+        copy = self.state.with_name(f"{self.state.name}-next")
+        shutil.copytree(self.state, copy)
+        self.state = copy
+        self.cluster = EmbeddedCluster(self.config, VirtualClock(now + 1), copy)
+        old.stop()
 
     def check(self) -> None:
         """Nodes hold what they have, and each GPU has one holder."""
@@ -172,6 +187,22 @@ def test_a_storm_passes(seed: int, pool: Object) -> None:
             cluster.run_for(storm.draw.uniform(0, 20))
             storm.check()
             storm.disturb()
+        assert cluster.run_until(storm.settled, 20_000), (storm.left, outcomes.waiting(cluster)[:5])
+        storm.check()
+        assert cluster.runtime.errors == 0 and not cluster.refusals
+
+
+@pytest.mark.parametrize(("seed", "pool"), [(3, {"failures": FAILURES}), (4, {})])
+def test_a_storm_passes_over_kills(seed: int, pool: Object, tmp_path: Path) -> None:
+    storm = Storm(seed, tmp_path / "state", **pool)
+    for n in range(20):
+        storm.submit(n)
+        if storm.draw.random() < 0.4:
+            storm.kill()
+        storm.cluster.run_for(storm.draw.uniform(0, 20))
+        storm.check()
+        storm.disturb()
+    with storm.cluster as cluster:
         assert cluster.run_until(storm.settled, 20_000), (storm.left, outcomes.waiting(cluster)[:5])
         storm.check()
         assert cluster.runtime.errors == 0 and not cluster.refusals
