@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .snapshot import Bools, Classes, ClassRules, Snapshot, TaskState
+from .topology.validate import topology_problems, topology_shape_problems
 
 #: Amounts at or beyond this cannot be counted in 64 bits.
 TOO_LARGE = 2.0**63
@@ -41,6 +42,8 @@ def validate(snapshot: Snapshot) -> None:
         _queues(snapshot, found)
         _gangs(snapshot, found)
         _subgroups(snapshot, found)
+        for problem in topology_problems(snapshot):
+            found.add(*problem)
         _tasks(snapshot, found)
         _classes(snapshot, found)
     if found.problems:
@@ -130,6 +133,8 @@ def _shapes(snapshot: Snapshot, found: _Findings) -> None:
         found.add("classes.rules", f"has {len(snapshot.classes.rules)} entries", f"give {c}")
     if snapshot.total.shape != (3,):
         found.add("total", f"has shape {list(snapshot.total.shape)}", "give three amounts")
+    for problem in topology_shape_problems(snapshot):
+        found.add(*problem)
     for i, peer in enumerate(snapshot.peers):
         if peer.matches.shape != (c,) or peer.matches.dtype != np.bool_:
             found.add(f"peers[{i}].matches", "has a wrong shape or type", f"give {c} booleans")
@@ -137,6 +142,9 @@ def _shapes(snapshot: Snapshot, found: _Findings) -> None:
 
 #: Columns that may be None: nobody uses them.
 _OPTIONAL = {
+    "topology",
+    "required_level",
+    "preferred_level",
     "preempt_min_runtime_s",
     "reclaim_min_runtime_s",
     "core_safe",
@@ -197,6 +205,9 @@ _FIELDS: dict[str, dict[str, str]] = {
         "leaf": "S:b1",
         "minimum": "S:i4",
         "rank": "S:i4",
+        "topology": "S:i4",
+        "required_level": "S:i4",
+        "preferred_level": "S:i4",
     },
     "tasks": {
         "gang": "T:i4",

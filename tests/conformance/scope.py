@@ -6,7 +6,7 @@ from tests.conformance.verdict import Case
 
 #: What a scheduler case may not contain yet, as exact features or as prefixes.
 _FEATURES = {"numa"}
-_PREFIXES = ("topology",)
+_PREFIXES = ()
 
 
 def why_not(case: Case) -> str | None:
