@@ -1,7 +1,7 @@
 """Clusters of the shapes of KAI's benchmarks, as the API server would list them.
 
-Nodes have 8 GPUs and so much of the rest that only GPUs bind; a pod asks for whole GPUs, one CPU and
-1 GB. A job is a gang of its pods. Pending jobs are older the earlier they are listed.
+Nodes have 8 GPUs and so much of the rest that only GPUs bind; a pod asks for whole GPUs, one CPU,
+and 1 GB. A job is a gang of its pods. Pending jobs are older the earlier they are listed.
 """
 
 from __future__ import annotations

@@ -70,6 +70,8 @@ class Session:
     evicted: list[Evicted] = field(default_factory=list[Evicted])
     beneficiaries: set[int] = field(default_factory=set[int])
     """Gangs for which others leave."""
+    holders: set[int] = field(default_factory=set[int])
+    """Gangs for which room is held since an earlier cycle."""
     delayed: set[int] = field(default_factory=set[int])
     """Gangs that could not be placed and must not evict others yet."""
     victims: VictimBooks | None = None

@@ -1,7 +1,8 @@
 """Give waiting gangs the room that is free or about to be.
 
 Gangs are tried in queue order, each all-or-nothing; one that got its place and has pods left is put
-back and competes again. Nothing is evicted. Source: KAI 0.17, action allocate and AllocateJob.
+back and competes again. Gangs for which others were evicted go first (holds.py). Nothing is
+evicted. Source: KAI 0.17, action allocate and AllocateJob.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..capacity import over_capacity
 from ..gang_state import ready
+from ..holds import honour
 from ..orders.job_iteration import Job, JobIteration
 from ..placing import Placer, Shortfall, wait_as_a_whole
 from ..session import Miss, Placed, Session
@@ -46,25 +48,33 @@ class Allocate:
         session, ledger, attempts = self.session, self.ledger, self.attempts
         a, b, c = session.total.tolist()
         standing = session.policy.queue_order
+        honour(session, self._try)
         order = JobIteration(ledger.queues, (a, b, c), self._jobs(), attempts.need, standing)
         while (gang := order.pop()) >= 0:
             attempt = attempts.next(gang)
             if not attempt.runs:
                 continue
-            queue, preemptible = self._queue[gang], self._preemptible[gang]
-            path = ledger.path(queue)
-            cause = over_capacity(ledger.queues, path, attempt.gate, preemptible)
-            if cause is not None:
-                session.misses[gang] = Miss(gang, attempt.pods, asked=_asked(attempt), cause=cause)
+            if not self._try(gang, attempt):
                 continue
-            miss = self._refusal(gang, attempt) or self._place(gang, attempt)
-            if miss is not None:
-                session.misses[gang] = miss
-                continue
-            session.misses.pop(gang, None)
             attempts.moved(gang)
             if attempts.more(gang):
                 order.push(self._job_key(gang), gang)
+
+    def _try(self, gang: int, attempt: Attempt) -> bool:
+        """Whether the attempt found its place; if not, the miss says why."""
+        session, ledger = self.session, self.ledger
+        queue, preemptible = self._queue[gang], self._preemptible[gang]
+        path = ledger.path(queue)
+        cause = over_capacity(ledger.queues, path, attempt.gate, preemptible)
+        if cause is not None:
+            session.misses[gang] = Miss(gang, attempt.pods, asked=_asked(attempt), cause=cause)
+            return False
+        miss = self._refusal(gang, attempt) or self._place(gang, attempt)
+        if miss is not None:
+            session.misses[gang] = miss
+            return False
+        session.misses.pop(gang, None)
+        return True
 
     def _jobs(self) -> dict[int, list[Job]]:
         """The gangs to try, per leaf queue, best first."""

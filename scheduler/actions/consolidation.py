@@ -23,6 +23,7 @@ from ..victims.order import Spare
 from ..victims.search import Rule
 from ..victims.serve import Claimant, serve_waiting
 from ..victims.simulation import Outcome
+from ..victims.spare import spare_of
 
 
 def consolidation(session: Session) -> None:
@@ -49,9 +50,7 @@ class Consolidate:
         return [leaf for leaf, victims in self._books.victims.items() if victims]
 
     def spare(self, gang: int) -> Spare:
-        if gang == self._gang or not self._books.preemptible[gang]:
-            return Spare.NOTHING
-        return Spare.ALL
+        return Spare.NOTHING if gang == self._gang else spare_of(self._books, gang, False)
 
     def most_steps(self) -> int | None:
         return None

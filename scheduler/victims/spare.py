@@ -7,12 +7,12 @@ from .order import Spare
 
 
 def spare_of(books: VictimBooks, gang: int, protected: bool) -> Spare:
-    """Nothing of what is not preemptible; of a gang whose minimum is safe, its surplus.
+    """Nothing where preemption or a hold forbids it, the surplus where the minimum is safe.
 
     The minimum is safe while `protected` (by a minimum runtime), and always in a semi-preemptible
     gang.
     """
-    if not books.preemptible[gang]:
+    if not books.preemptible[gang] or gang in books.session.holders:
         return Spare.NOTHING
     core_safe = books.session.snapshot.gangs.core_safe
     if protected or (core_safe is not None and bool(core_safe[gang])):

@@ -1,0 +1,52 @@
+"""Room that others were evicted from for a gang stays that gang's until it starts or time is up.
+
+A gang with a hold is tried before all others: its pods go to the nodes they are nominated to, now
+or once the victims have left. What still cannot be placed (a victim that is there yet may forbid
+it) is kept free. Without holds whoever comes first by the order would take the room, the gang would
+wait again, and the eviction would have been in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .actions.attempt import Attempt
+from .session import Session
+from .snapshot import TaskState
+
+
+def held_gangs(session: Session) -> list[int]:
+    """Gangs whose hold is not over and that have nominated pods waiting, the oldest hold first."""
+    snapshot = session.snapshot
+    until, tasks = snapshot.gangs.hold_until_s, snapshot.tasks
+    if until is None:
+        return []
+    named = (tasks.state == TaskState.PENDING) & (tasks.nominated >= 0) & (tasks.gang >= 0)
+    waits = np.bincount(tasks.gang[named], minlength=snapshot.gangs.count) > 0
+    gangs = np.flatnonzero(waits & (until > snapshot.now_s) & session.admitted)
+    order = np.lexsort((snapshot.gangs.rank[gangs], snapshot.gangs.created_s[gangs], until[gangs]))
+    return gangs[order].tolist()
+
+
+def honour(session: Session, place: Callable[[int, Attempt], bool]) -> None:
+    """Gives each hold its room. `place(gang, attempt)` says whether the attempt found its place."""
+    for gang in held_gangs(session):
+        session.holders.add(gang)
+        while (attempt := session.attempts.next(gang)).runs and place(gang, attempt):
+            session.attempts.moved(gang)
+        _keep_free(session, attempt)
+
+
+def _keep_free(session: Session, attempt: Attempt) -> None:
+    """Books the room of nominated pods that were not placed, so that nobody takes it."""
+    ledger, request = session.ledger, session.snapshot.classes.request
+    for _, (_, pods, klass, nominated) in attempt.runs:
+        if nominated < 0:
+            continue
+        node = int(ledger.position[nominated])
+        free = ledger.idle[:, node] + ledger.releasing[:, node]
+        if bool((free >= request[:, klass] * pods).all()):
+            ledger.book(klass, node, 0, pods, 0)
+    ledger.keep()
