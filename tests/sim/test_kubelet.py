@@ -7,6 +7,7 @@ import pytest
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound
+from kai_ray.sim.kubelet import held_devices
 from tests.sim.worlds import bare_cluster, exists, get, phase, pod, status_condition
 
 
@@ -160,6 +161,23 @@ def test_gpus_are_handed_out_once_also_after_a_restart(tmp_path) -> None:
             for d in given["resources"]
         ]
         assert sorted(ids) == [f"GPU-n-0-{i}" for i in range(8)]
+
+
+def test_a_pod_in_back_off_keeps_its_gpus_over_a_restart(tmp_path) -> None:
+    with bare_cluster(nodes=1, state_dir=tmp_path) as c:
+        c.client.create(R.POD, pod("b-runs", gpus=2, run_time="1h"))
+        c.run_for(1)
+        c.client.create(
+            R.POD, pod("a-fails", gpus=2, restart="OnFailure", run_time="5s", exit_code="1")
+        )
+        c.run_for(6)
+    with bare_cluster(nodes=1, state_dir=tmp_path) as c:
+        c.run_for(1)
+        held = [d for p in c.client.list(R.POD).items for d in held_devices(p)]
+        assert sorted(held) == [0, 1, 2, 3]
+        c.client.create(R.POD, pod("c-new", gpus=4, run_time="1h"))
+        c.run_for(1)
+        assert held_devices(get(c, R.POD, "c-new")) == [4, 5, 6, 7]
 
 
 def test_the_pods_of_a_removed_node_are_lost() -> None:
