@@ -177,8 +177,8 @@ def test_a_job_from_its_submission_to_its_end(kai: Kai) -> None:
 
 def test_a_job_that_waits_says_why_and_where_it_stands(kai: Kai) -> None:
     kai.ok("submit", "-", "--wait", "--timeout", "20", stdin=job("large", 8, 4))
-    kai.ok("submit", "-", stdin=job("first", 8, 2, queue="vision"))
-    kai.ok("submit", "-", stdin=job("second", 8, 2, queue="vision"))
+    kai.ok("submit", "-", stdin=job("first", 8, 2))
+    kai.ok("submit", "-", stdin=job("second", 8, 2))
     table = kai.eventually(lambda t: row(t, "first").get("REASON", "-") != "-", "get", "jobs")
     assert row(table, "large")["STATUS"] == "Running"
     waiting = row(table, "first")
@@ -191,7 +191,7 @@ def test_a_job_that_waits_says_why_and_where_it_stands(kai: Kai) -> None:
     assert document["reason"] == waiting["REASON"]
     assert "Why it waits" in kai.ok("describe", "job", "first")
     assert row(kai.ok("get", "nodes"), "gpu-0")["FRAGMENT"] == "full"
-    assert row(kai.ok("get", "queues"), "vision")["ALLOC"] == "0"
+    assert row(kai.ok("get", "queues"), "ads")["ALLOC"] == "32"
     kai.ok("job", "delete", "large")
     kai.eventually(lambda t: row(t, "first")["STATUS"] == "Running", "get", "jobs")
     kai.ok("job", "delete", "first", "second", "--wait")
