@@ -17,6 +17,11 @@ from .reason import Reason
 from .snapshot import CPU, GPU, MEMORY, PODS
 
 
+def _unnamed(*row: int) -> str:
+    """Where nobody gave a name: the last number."""
+    return str(row[-1])
+
+
 @dataclass(frozen=True, slots=True)
 class NameTable:
     """Rows that a Wait refers to, back to names."""
@@ -26,6 +31,8 @@ class NameTable:
     queue: Callable[[int], str]
     gang: Callable[[int], str]
     queue_of: Callable[[int], str]  # the queue that a gang names; "" where that is not known
+    level: Callable[[int, int], str] = _unnamed  # of (topology, level)
+    domain: Callable[[int, int, int], str] = _unnamed  # of (topology, level, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +173,26 @@ def _queue_refuses(what: str, mend: str) -> Callable[[Wait, NameTable], str]:
     return say
 
 
+def _topology(wait: Wait, names: NameTable) -> str:
+    """What must stay together, and the domain that comes nearest."""
+    lack = wait.domain
+    if lack is None:
+        return "Waiting for room in one topology domain"
+    if lack.level < 0:
+        return f"Waiting for room inside the topology: {lack.room} of {_plural(lack.wanted, 'pod')}"
+    level = names.level(lack.topology, lack.level)
+    line = f"Waiting for one domain of {level} with room for {_plural(lack.wanted, 'pod')}"
+    if lack.tied:
+        line += ", the one where others of the gang run"
+    if lack.domain < 0:
+        return f"{line}; no node belongs to one"
+    near = f"{names.domain(lack.topology, lack.level, lack.domain)} has room for {lack.room}"
+    if not lack.missing:
+        return f"{line}; nearest: {near}"
+    lacks = _list([amount(row, value, names.resources) for row, value in lack.missing])
+    return f"{line}; nearest: {near}, lacks {lacks}"
+
+
 def _fixed(text: str) -> Callable[[Wait, NameTable], str]:
     def say(wait: Wait, names: NameTable) -> str:
         return f"{text}: {wait.detail}" if wait.detail else text
@@ -196,6 +223,11 @@ _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
     Reason.VOLUME_NODE_CONFLICT: _volumes,
     Reason.CONFIG_MAP_NOT_FOUND: _fixed("Waiting for a ConfigMap that does not exist"),
     Reason.SUBGROUP_NOT_FOUND: _fixed("A pod names a subgroup that its gang does not have"),
+    Reason.TOPOLOGY_UNSATISFIED: _topology,
+    Reason.TOPOLOGY_NOT_FOUND: _fixed("It names a Topology that does not exist: create it"),
+    Reason.TOPOLOGY_LEVEL_NOT_FOUND: _fixed(
+        "It names a level that its Topology does not have: name a node label or alias of it"
+    ),
     Reason.MISCONFIGURED: _fixed("Cannot be placed as it is configured"),
     Reason.BACKING_OFF: _fixed("Waiting before the next attempt to bind"),
 }

@@ -130,7 +130,7 @@ class _Waits:
         found = lack.found
         return Wait(
             miss.gang,
-            lack.reason,
+            miss.reason or lack.reason,
             klass=miss.klass,
             counts=found.counts,
             nearest=found.nearest,
@@ -142,6 +142,7 @@ class _Waits:
             queue_cause=lack.cause,
             behind=tuple(other for other in lack.behind if other != miss.gang)[:FEW],
             detail=found.detail,
+            domain=miss.domain,
             blocks_start=not runs,
         )
 
