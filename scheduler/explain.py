@@ -9,6 +9,7 @@ about waiting is worded here: conditions, events, command line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -87,6 +88,9 @@ def _details(wait: Wait, names: NameTable) -> list[str]:
         lines.append(f"queue {names.queue(cause.queue)} uses {used} of a fair share of {share}")
     if wait.behind:
         lines.append("went first: " + ", ".join(map(names.gang, wait.behind)))
+    if wait.delay_s > 0:
+        wait_s = _plural(math.ceil(wait.delay_s), "second")
+        lines.append(f"may have others evicted in {wait_s} (preemption delay)")
     if not wait.blocks_start:
         lines.append("the minimum runs, only further pods wait")
     return lines
@@ -165,6 +169,10 @@ def _release(wait: Wait, names: NameTable) -> str:
     return f"Waiting for room that is being released: {_plural(wait.placeable, 'pod')} next in line"
 
 
+def _victims(wait: Wait, names: NameTable) -> str:
+    return f"Waiting for others to leave: {_plural(wait.placeable, 'pod')} next in line"
+
+
 def _queue_refuses(what: str, mend: str) -> Callable[[Wait, NameTable], str]:
     def say(wait: Wait, names: NameTable) -> str:
         queue = names.queue_of(wait.gang)
@@ -214,6 +222,7 @@ _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
     Reason.GANG_INCOMPLETE: _incomplete,
     Reason.POD_GATED: _gated,
     Reason.WAITING_FOR_RELEASE: _release,
+    Reason.WAITING_FOR_VICTIMS: _victims,
     Reason.QUEUE_NOT_FOUND: _queue_refuses("does not exist", "create it or name another"),
     Reason.QUEUE_NOT_A_LEAF: _queue_refuses("has child queues", "name one of those"),
     Reason.QUEUE_PAUSED: _queue_refuses("is paused, or one above it", "resume it to start jobs"),

@@ -61,6 +61,7 @@ class Wait:
     detail: str = ""  # the object's name for reasons that name one
     domain: DomainLack | None = None  # for TOPOLOGY_UNSATISFIED
     blocks_start: bool = True  # False: the gang runs, only its growth waits
+    delay_s: float = 0.0  # for so long it must not have others evicted (its preemption delay)
 
 
 @dataclass(frozen=True, slots=True)

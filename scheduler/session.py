@@ -72,8 +72,8 @@ class Session:
     """Gangs for which others leave."""
     holders: set[int] = field(default_factory=set[int])
     """Gangs for which room is held since an earlier cycle."""
-    delayed: set[int] = field(default_factory=set[int])
-    """Gangs that could not be placed and must not evict others yet."""
+    delayed: dict[int, float] = field(default_factory=dict[int, float])
+    """Gangs that could not be placed and must not evict others yet: for how many seconds."""
     victims: VictimBooks | None = None
     """Who could be evicted; made by the first action that asks."""
 

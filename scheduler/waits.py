@@ -6,6 +6,7 @@ once per kind of attempt and queue: thousands of gangs that wait for the same re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -94,9 +95,12 @@ class _Waits:
         miss = self.session.misses.get(gang)
         if miss is not None:
             say = self._no_room if miss.cause is None else self._no_quota
-            return say(miss, runs or nominated > 0)
+            wait = say(miss, runs or nominated > 0)
+            delay_s = self.session.delayed.get(gang)
+            return wait if delay_s is None else replace(wait, delay_s=delay_s)
         if nominated:
-            reason = Reason.WAITING_FOR_RELEASE
+            victims = gang in self.session.beneficiaries
+            reason = Reason.WAITING_FOR_VICTIMS if victims else Reason.WAITING_FOR_RELEASE
             return Wait(gang, reason, placeable=nominated, wanted=pending, blocks_start=not runs)
         # Nothing was tried: the pending pods do not complete a subgroup that is still missing.
         reason = Reason.POD_GATED if gated else Reason.GANG_INCOMPLETE

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..actions.attempt import Attempt
 from ..capacity import over_quota
-from ..orders.job_iteration import JobIteration
+from ..orders.job_iteration import Job, JobIteration
 from ..session import Evicted, Miss, Placed, Session
 from ..snapshot import Floats, stated
 from .books import VictimBooks, books
@@ -68,13 +68,11 @@ class _Serving:
             if attempt.runs and not self._never(attempt):
                 self._serve(gang, attempt)
 
-    def _in_time(
-        self, waiting: list[tuple[tuple[int, int, float, int], int]]
-    ) -> list[tuple[tuple[int, int, float, int], int]]:
+    def _in_time(self, waiting: list[Job]) -> list[Job]:
         """Gangs whose preemption delay is over; the others say that they wait for it."""
         now = self.session.snapshot.now_s
-        late = [job for job in waiting if self._ready_s[job[1]] > now]
-        self.session.delayed.update(gang for _, gang in late)
+        late = [gang for _, gang in waiting if self._ready_s[gang] > now]
+        self.session.delayed.update((gang, float(self._ready_s[gang] - now)) for gang in late)
         return [job for job in waiting if self._ready_s[job[1]] <= now] if late else waiting[:]
 
     def _spent(self) -> bool:
