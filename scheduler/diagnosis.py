@@ -11,10 +11,11 @@ import numpy as np
 
 from .filters.resources import lacking, lacks
 from .fit import Fit
+from .gpu.lack import device_lack, missing_profile, old_ways
 from .reason import Reason
 from .rules import ALL
 from .session import Session
-from .snapshot import Bools
+from .snapshot import GPU, Bools
 
 #: How many gangs a wait names as being ahead of it.
 FEW = 3
@@ -29,7 +30,7 @@ class ClassDiagnosis:
     counts: tuple[tuple[Reason, int], ...]  # nodes by the first rule that refuses them
     nearest: int  # the suitable node that lacks least, a row of the snapshot's nodes
     missing: tuple[tuple[int, int], ...]  # (resource row, amount) it lacks
-    free: dict[int, int]  # per resource row, what suitable nodes have free
+    free: dict[int, float]  # per resource row, what suitable nodes have free
     detail: str = ""
 
 
@@ -37,10 +38,11 @@ def diagnose(session: Session, klass: int) -> ClassDiagnosis:
     """Which rule refuses each node for one more pod of a class, and how near the nearest comes."""
     ledger, fit = session.ledger, session.fits.of(klass)
     rules = ledger.snapshot.classes.rules[klass]
-    if rules.blocked:
-        reason, none = Reason(rules.blocked), dict.fromkeys(range(fit.request.shape[0]), 0)
-        every = ((reason, ledger.nodes.count),)
-        return ClassDiagnosis(reason, every, _NO_NODE, (), none, rules.blocked_detail)
+    blocked = Reason(rules.blocked) or old_ways(ledger.snapshot, klass)
+    if blocked:
+        none: dict[int, float] = dict.fromkeys(range(fit.request.shape[0]), 0)
+        every = ((blocked, ledger.nodes.count),)
+        return ClassDiagnosis(blocked, every, _NO_NODE, (), none, rules.blocked_detail)
     suits = np.ones(ledger.nodes.count, dtype=np.bool_)
     counts: list[tuple[Reason, int]] = []
     for rule in session.policy.filters:
@@ -54,6 +56,18 @@ def diagnose(session: Session, klass: int) -> ClassDiagnosis:
     for reason, short in lacking(room, fit.request):
         _count(counts, reason, left & short)
         left &= ~short
+    detail, parts = "", None
+    if fit.shared is not None:
+        lack = device_lack(ledger, fit)
+        for reason, short in (
+            (Reason.NO_POD_SLOT, lack.slots),
+            (Reason.FRAGMENTED_GPU, lack.fragmented),
+            (Reason.INSUFFICIENT_GPU, lack.short),
+        ):
+            _count(counts, reason, left & short)
+            left &= ~short
+        parts = lack.free
+        detail = f"{lack.largest[suits].max(initial=0.0):.2f}"
     if left.any():
         decisive = Reason.NONE
     elif (fit.request[:, None] > _largest(ledger.nodes.allocatable, fit)).any():
@@ -62,7 +76,14 @@ def diagnose(session: Session, klass: int) -> ClassDiagnosis:
         decisive = _most(counts[facts:] or counts)
     nearest, missing = _nearest(session, fit, suits)
     free: list[int] = np.sum(np.maximum(room[:, suits], 0), axis=1).tolist()
-    return ClassDiagnosis(decisive, tuple(counts), nearest, missing, dict(enumerate(free)))
+    if decisive is Reason.LARGER_THAN_ANY_NODE and parts is None:
+        detail = missing_profile(ledger.snapshot, klass)
+        decisive = Reason.MIG_PROFILE_MISSING if detail else decisive
+    known: dict[int, float] = dict(enumerate(free))
+    if parts is not None:
+        known[GPU] = float(parts[suits].sum())
+    named = decisive in (Reason.FRAGMENTED_GPU, Reason.MIG_PROFILE_MISSING)
+    return ClassDiagnosis(decisive, tuple(counts), nearest, missing, known, detail if named else "")
 
 
 def _largest(allocatable: np.ndarray, fit: Fit) -> np.ndarray:

@@ -114,6 +114,17 @@ def _no_room(wait: Wait, names: NameTable) -> str:
     return line
 
 
+def _fragmented(wait: Wait, names: NameTable) -> str:
+    """Enough is free in parts of several devices, not on one (or not on as many as asked)."""
+    asked, free = dict(wait.asked).get(GPU, 0), dict(wait.free).get(GPU, 0)
+    each = f"{_number(asked / max(wait.wanted, 1))} of GPUs a pod"
+    largest = _number(float(wait.detail)) if wait.detail else "0"
+    return (
+        f"Waiting for a shared GPU: {each}, {_number(free)} free in all, but at most {largest} on "
+        "one device"
+    )
+
+
 def _why_no_node(wait: Wait) -> str:
     if not wait.counts:
         return "the cluster has no node that may take it"
@@ -238,6 +249,17 @@ _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
         "It names a level that its Topology does not have: name a node label or alias of it"
     ),
     Reason.MISCONFIGURED: _fixed("Cannot be placed as it is configured"),
+    Reason.FRAGMENTED_GPU: _fragmented,
+    Reason.MIG_BY_ANNOTATION: _fixed(
+        "Can never start: MIG profiles asked for by annotation are not placed; ask for them as "
+        "resources (nvidia.com/mig-...)"
+    ),
+    Reason.MIG_PROFILE_MISSING: _fixed("Can never start: no node offers the MIG profile"),
+    Reason.CLAIM_NOT_FOUND: _fixed("Waiting for a resource claim that does not exist"),
+    Reason.DEVICE_CLASS_NOT_FOUND: _fixed("Waiting for a device class that does not exist"),
+    Reason.CLAIM_WRONG_QUEUE: _fixed(
+        "Cannot share a GPU claim that does not name its queue in the label kai.scheduler/queue"
+    ),
     Reason.BACKING_OFF: _fixed("Waiting before the next attempt to bind"),
 }
 
@@ -256,6 +278,13 @@ _PHRASES = {
     Reason.POD_ANTI_AFFINITY_CONFLICT: "with pods it must be apart from",
     Reason.TOPOLOGY_SPREAD_UNSATISFIED: "in a domain that holds too many of its pods",
     Reason.VOLUME_NODE_CONFLICT: "out of reach of its volume",
+    Reason.FRAGMENTED_GPU: "with enough GPU memory in all, but not on one device",
+    Reason.GPU_MEMORY_UNKNOWN: "that does not say how much memory its GPUs have",
+    Reason.GPU_TOO_SMALL: "whose GPUs have less memory than asked",
+    Reason.GPU_NOT_SHAREABLE: "whose GPUs are offered by resource slices and not shared",
+    Reason.MIG_MISMATCH: "whose GPUs are partitioned otherwise",
+    Reason.CLAIM_FULL: "out of question: as many pods hold its resource claim as may",
+    Reason.CLAIM_ELSEWHERE: "away from the devices of its resource claim",
 }
 
 _DISK = "ephemeral-storage"

@@ -54,8 +54,8 @@ class Wait:
     missing: tuple[tuple[int, int], ...] = ()  # (resource row, amount) lacking on `nearest`
     placeable: int = 0  # pods of the attempt that could be placed
     wanted: int = 0  # pods the attempt needed
-    asked: tuple[tuple[int, int], ...] = ()  # (resource row, amount) the attempt needed in all
-    free: tuple[tuple[int, int], ...] = ()  # ... and what nodes that suit the class have free of it
+    asked: tuple[tuple[int, float], ...] = ()  # (resource row, amount) the attempt needed in all
+    free: tuple[tuple[int, float], ...] = ()  # ... and what nodes that suit the class have free
     queue_cause: QueueCause | None = None
     behind: tuple[int, ...] = ()  # gangs that went before it on what it asks for (at most a few)
     detail: str = ""  # the object's name for reasons that name one

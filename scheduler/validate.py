@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .gpu.validate import gpu_problems, gpu_shape_problems
 from .snapshot import Bools, Classes, ClassRules, Snapshot, TaskState
 from .topology.validate import topology_problems, topology_shape_problems
 
@@ -42,7 +43,7 @@ def validate(snapshot: Snapshot) -> None:
         _queues(snapshot, found)
         _gangs(snapshot, found)
         _subgroups(snapshot, found)
-        for problem in topology_problems(snapshot):
+        for problem in (*topology_problems(snapshot), *gpu_problems(snapshot)):
             found.add(*problem)
         _tasks(snapshot, found)
         _classes(snapshot, found)
@@ -133,7 +134,7 @@ def _shapes(snapshot: Snapshot, found: _Findings) -> None:
         found.add("classes.rules", f"has {len(snapshot.classes.rules)} entries", f"give {c}")
     if snapshot.total.shape != (3,):
         found.add("total", f"has shape {list(snapshot.total.shape)}", "give three amounts")
-    for problem in topology_shape_problems(snapshot):
+    for problem in (*topology_shape_problems(snapshot), *gpu_shape_problems(snapshot)):
         found.add(*problem)
     for i, peer in enumerate(snapshot.peers):
         if peer.matches.shape != (c,) or peer.matches.dtype != np.bool_:

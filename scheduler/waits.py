@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .diagnosis import ClassDiagnosis, diagnose
 from .filters.resources import copies
 from .gang_state import ready, satisfied
+from .gpu.lack import cards_asked
 from .plan import QueueCause, Wait
 from .reason import Reason
 from .session import Miss, Session
@@ -41,8 +42,8 @@ class _Lack(NamedTuple):
 
     reason: Reason
     found: ClassDiagnosis
-    asked: tuple[tuple[int, int], ...]
-    free: tuple[tuple[int, int], ...]
+    asked: tuple[tuple[int, float], ...]
+    free: tuple[tuple[int, float], ...]
     cause: QueueCause | None
     behind: tuple[int, ...]
 
@@ -173,7 +174,7 @@ class _Waits:
         free = tuple((row, found.free[row]) for row, _ in asked)
         if not self._had_room(miss):
             return _Lack(reason, found, asked, free, None, ())
-        resource = GPU if self.snapshot.classes.request[GPU, miss.klass] else CPU
+        resource = GPU if cards_asked(self.snapshot, miss.klass) else CPU
         row = self.session.ledger.queues[queue]
         charge = self.snapshot.classes.queue_request[resource, miss.klass] * miss.wanted
         used, fair = row.allocated[resource], row.fair_share[resource]
@@ -187,18 +188,22 @@ class _Waits:
             found = self._classes[klass] = diagnose(self.session, klass)
         return found
 
-    def _asked(self, miss: Miss) -> tuple[tuple[int, int], ...]:
+    def _asked(self, miss: Miss) -> tuple[tuple[int, float], ...]:
         """Sums over the attempt, of all resources but pod slots."""
         total = np.zeros(len(self.snapshot.resources), dtype=np.int64)
         for klass, pods in miss.asked:
             total += self.snapshot.classes.request[:, klass] * pods
-        rows = np.flatnonzero(total).tolist()
-        return tuple((row, int(total[row])) for row in rows if row != PODS)
+        parts = sum(cards_asked(self.snapshot, klass) * pods for klass, pods in miss.asked)
+        asked: dict[int, float] = {row: int(total[row]) for row in np.flatnonzero(total).tolist()}
+        if parts:
+            asked[GPU] = int(parts) if parts == int(parts) else parts
+        return tuple((row, asked[row]) for row in sorted(asked) if row != PODS)
 
     def _had_room(self, miss: Miss) -> bool:
         """Whether an attempt of one class would have fitted before this cycle placed anything."""
         fit = self.session.fits.of(miss.klass)
-        if fit.linked or any(klass != miss.klass for klass, _ in miss.asked):
+        several = any(klass != miss.klass for klass, _ in miss.asked)
+        if fit.linked or fit.shared is not None or several:
             return False
         if self._at_start is None:
             ledger, request = self.session.ledger, self.snapshot.classes.request
