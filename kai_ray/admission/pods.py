@@ -7,7 +7,7 @@ import re
 from kai_ray.admission.refusal import cause, refusal
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import AdmissionRequest, ApiError, Object, Port
+from kai_ray.cluster.port import AdmissionRequest, ApiError, NotFound, Object, Port
 from kai_ray.encode.groups import DEFAULT_LEAF
 from kai_ray.encode.settings import EncodeConfig, MemberOf
 
@@ -39,13 +39,13 @@ class PodAdmission:
             spec["schedulerName"] = self._config.scheduler_names[0]
         elif spec.get("schedulerName") not in self._config.scheduler_names:
             return pod
-        self._check(pod)
+        self._check(pod, reader)
         self._stamp(pod)
         return pod
 
-    def _check(self, pod: Object) -> None:
+    def _check(self, pod: Object, reader: Port) -> None:
         meta = pod["metadata"]
-        causes: list[Object] = []
+        causes = _owner_causes(meta, reader)
         group = (meta.get("annotations") or {}).get(names.POD_GROUP)
         if group is not None and not _SUBDOMAIN.fullmatch(str(group)):
             mend = f"{str(group)[:80]!r} is not the name of a PodGroup: a DNS name is needed"
@@ -70,6 +70,30 @@ class PodAdmission:
         meta["annotations"] = {**(meta.get("annotations") or {}), names.POD_GROUP: found[0]}
         if found[1] and found[1] != DEFAULT_LEAF:
             meta["labels"] = {names.SUBGROUP: found[1], **(meta.get("labels") or {})}
+
+
+def _owner_causes(meta: Object, reader: Port) -> list[Object]:
+    """Owners that are not there: the pod would be collected as garbage before it could start."""
+    causes: list[Object] = []
+    for i, reference in enumerate(meta.get("ownerReferences") or ()):
+        kind, name = str(reference.get("kind")), str(reference.get("name"))
+        resource = kinds.BY_KIND.get((str(reference.get("apiVersion")), kind))
+        if resource is None:
+            continue
+        namespace = meta.get("namespace") or "" if resource.namespaced else ""
+        try:
+            owner = reader.get(resource, name, namespace)
+        except NotFound as error:
+            if error.details.get("name"):  # else the kind itself is not served here
+                mend = f"{kind} {name!r} does not exist: create it first or leave the owner out"
+                causes.append(cause(f"metadata.ownerReferences[{i}]", mend, "FieldValueNotFound"))
+            continue
+        except ApiError:
+            continue
+        if owner["metadata"].get("uid") != reference.get("uid"):
+            mend = f"is not the uid of {kind} {name!r} (it was made anew): name the present one"
+            causes.append(cause(f"metadata.ownerReferences[{i}].uid", mend))
+    return causes
 
 
 def _managed(namespace: str, reader: Port) -> bool:

@@ -310,13 +310,33 @@ def test_a_pod_of_a_subgroup_that_is_not_there_is_told_so(cluster: _Cluster) -> 
     assert said["message"].startswith("SubgroupNotFound:") and "tail" in said["message"]
 
 
-def test_a_pod_whose_owner_is_missing_does_not_disturb(cluster: _Cluster) -> None:
-    orphan = objects.pod("orphan")
-    orphan["metadata"]["ownerReferences"] = [
-        {"apiVersion": "batch/v1", "kind": "Job", "name": "gone", "uid": "1", "controller": True}
-    ]
-    cluster.make(kinds.POD, orphan)
+def _owned_by(pod: str, kind: str, api_version: str, uid: str = "1") -> dict[str, Any]:
+    made = objects.pod(pod)
+    owner = {"apiVersion": api_version, "kind": kind, "name": "owner", "uid": uid}
+    made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return made
+
+
+def test_a_pod_whose_owner_is_missing_is_refused_not_lost(cluster: _Cluster) -> None:
+    fields, words = _refused(cluster, kinds.POD, _owned_by("orphan", "Job", "batch/v1"))
+    assert fields == {"metadata.ownerReferences[0]"}
+    assert "'owner' does not exist" in words
+    cluster.job("owner")
+    fields, _ = _refused(cluster, kinds.POD, _owned_by("orphan", "Job", "batch/v1"))
+    assert fields == {"metadata.ownerReferences[0].uid"}
+    assert cluster.others_run()
+
+
+def test_a_pod_whose_owner_is_of_a_kind_nobody_serves_runs(cluster: _Cluster) -> None:
+    cluster.make(kinds.POD, _owned_by("alien", "Strange", "acme.example/v1"))
     cluster.run()
+    assert cluster.runs("alien")
+
+
+def test_a_pod_that_lost_its_owner_goes_without_disturbing(cluster: _Cluster) -> None:
+    cluster.make(kinds.POD, _owned_by("orphan", "Job", "batch/v1"), checked=False)
+    cluster.run()
+    assert not cluster.pods("orphan")
     assert cluster.others_run()
 
 
