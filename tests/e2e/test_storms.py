@@ -88,12 +88,17 @@ def workload(draw: random.Random) -> tuple[Resource, Object]:
     }
 
 
+class Killed(BaseException):
+    """No error that anybody could handle."""
+
+
 class Storm:
     """Work that comes and goes, and what must hold all the while."""
 
     def __init__(self, seed: int, state: Path | None = None, **pool: Any) -> None:
         self.draw = random.Random(seed)
         self.state = state
+        self.kills = 0
         raw = {
             "nodePools": [{"name": "n", "count": NODES, "gpus": GPUS, **pool}],
             "kubelet": {"evictAfterSeconds": 30},
@@ -131,8 +136,27 @@ class Storm:
         except NotFound:
             return
 
-    def kill(self) -> None:
-        """Goes on from a copy of the state file, as a process does that was killed right now."""
+    def run_until_killed(self, writes: int, seconds: float) -> None:
+        """Runs until so many writes are stored; then nothing more is, as after a kill -9."""
+        store, commit, left = self.cluster.store, self.cluster.store.commit, [writes]
+
+        def failing(*args: Any, **more: Any) -> Object:
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+            return commit(*args, **more)
+
+        store.commit = failing  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            self.cluster.run_for(seconds)
+        except Killed:
+            store.commit = commit  # pyright: ignore[reportAttributeAccessIssue]
+            self._go_on()
+        else:
+            store.commit = commit  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _go_on(self) -> None:
+        """Starts anew from a copy of the state file as it is."""
         assert self.state is not None
         old, now = self.cluster, self.cluster.clock.now()
         assert old.runtime.errors == 0 and not old.refusals
@@ -140,6 +164,7 @@ class Storm:
         shutil.copytree(self.state, copy)
         self.state = copy
         self.cluster = EmbeddedCluster(self.config, VirtualClock(now + 1), copy)
+        self.kills += 1
         old.stop()
 
     def check(self) -> None:
@@ -193,16 +218,17 @@ def test_a_storm_passes(seed: int, pool: Object) -> None:
 
 
 @pytest.mark.parametrize(("seed", "pool"), [(3, {"failures": FAILURES}), (4, {})])
-def test_a_storm_passes_over_kills(seed: int, pool: Object, tmp_path: Path) -> None:
+def test_a_storm_passes_over_kills_between_any_two_writes(
+    seed: int, pool: Object, tmp_path: Path
+) -> None:
     storm = Storm(seed, tmp_path / "state", **pool)
     for n in range(20):
         storm.submit(n)
-        if storm.draw.random() < 0.4:
-            storm.kill()
-        storm.cluster.run_for(storm.draw.uniform(0, 20))
+        storm.run_until_killed(storm.draw.randint(1, 100), storm.draw.uniform(0, 20))
         storm.check()
         storm.disturb()
     with storm.cluster as cluster:
+        assert storm.kills > 5
         assert cluster.run_until(storm.settled, 20_000), (storm.left, outcomes.waiting(cluster)[:5])
         storm.check()
         assert cluster.runtime.errors == 0 and not cluster.refusals
