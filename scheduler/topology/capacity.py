@@ -34,40 +34,42 @@ class Capacities:
     def __init__(self, fits: Fits, trees: tuple[Tree, ...]) -> None:
         self._fits, self._trees, self._ledger = fits, trees, fits.ledger
 
-    def of(self, part: Part, now: bool = False) -> Capacity:
-        """`now` counts idle room only, not what is being released."""
+    def of(self, part: Part, within: Bools | None, now: bool = False) -> Capacity:
+        """Room on the nodes `within` [N]; `now` counts idle room only, not what is released."""
         totals = list(part.totals.items())
+        copies = [self._copies(klass, pods, within, now) for klass, pods in totals]
+        exact = False
         if len(totals) == 1:
-            copies, exact = self._units(part, totals[0][0], part.pods, now)
-            pods: tuple[tuple[Ints, int], ...] = ((copies, totals[0][1]),)
-        else:
-            exact = False
-            pods = tuple((self._copies(klass, count, now), count) for klass, count in totals)
-        return Capacity(pods, exact, *self._need(part))
+            linked = self._fits.get(totals[0][0]).linked
+            copies[0], exact = self._units(part, copies[0], part.pods, linked)
+        pods = tuple(zip(copies, part.totals.values(), strict=True))
+        return Capacity(pods, exact, *self._need(part, within))
 
-    def _copies(self, klass: int, most: int, now: bool) -> Ints:
+    def _copies(self, klass: int, most: int, within: Bools | None, now: bool) -> Ints:
         fit = self._fits.of(klass)
-        return np.minimum(fit.now if now else fit.later, most)
+        copies = np.minimum(fit.now if now else fit.later, most)
+        return copies if within is None else np.where(within, copies, 0)
 
-    def _units(self, part: Part, klass: int, most: int, now: bool) -> tuple[Ints, bool]:
+    def _units(self, part: Part, copies: Ints, most: int, linked: bool) -> tuple[Ints, bool]:
         """[N] pods of the one class that count, and whether their sums are exact."""
         inner = part.parts
         binding = [p for p in inner if p.constraint.required != NONE]
         if not binding:
-            fit = self._fits.of(klass)
-            return self._copies(klass, most, now), not fit.linked and not inner
+            return copies, not linked and not inner
         first = binding[0]
         alike = len(binding) == len(part.items) and all(_alike(first, p) for p in binding)
-        copies, exact = self._units(first, klass, most, now) if alike else (None, False)
-        if copies is None:
-            return self._copies(klass, most, now), False
+        if not alike or first.constraint.topology != part.constraint.topology:
+            return copies, False  # what is left unused cannot be told by sums
+        copies, exact = self._units(first, copies, most, linked)
         tree, level = self._trees[first.constraint.topology], first.constraint.required
         whole = tree.sums(level, copies).astype(np.int64) // first.pods * first.pods
         counted = np.zeros_like(copies)
         counted[tree.first_node[level]] = np.minimum(whole, most)
         return counted, exact
 
-    def _need(self, part: Part) -> tuple[tuple[tuple[Ints, float], ...], tuple[int, ...]]:
+    def _need(
+        self, part: Part, within: Bools | None
+    ) -> tuple[tuple[tuple[Ints, float], ...], tuple[int, ...]]:
         """What the part asks for and what suitable nodes have of it; pod slots do not count."""
         ledger, classes = self._ledger, self._ledger.snapshot.classes
         want = np.zeros(classes.request.shape[0])
@@ -78,6 +80,7 @@ class Capacities:
             want += request * pods
             suits |= self._fits.get(klass).suits
         want[PODS] = 0
+        suits = suits if within is None else suits & within
         free = ledger.idle + ledger.releasing if ledger.any_releasing else ledger.idle
         rows = np.flatnonzero(want).tolist()
         need = tuple((np.where(suits, np.maximum(free[r], 0), 0), float(want[r])) for r in rows)

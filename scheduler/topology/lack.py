@@ -5,20 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ..plan import DomainLack
-from ..snapshot import Bools
 from .capacity import Capacity
 from .parts import Part
 from .tree import ROOT, Tree
 
 
-def nearest(part: Part, capacity: Capacity, tree: Tree, eligible: Bools | None) -> DomainLack:
+def nearest(part: Part, capacity: Capacity, tree: Tree, tied: bool) -> DomainLack:
     """The domain of the widest level that will do which has room for most of the part's pods."""
     constraint = part.constraint
     level = constraint.widest
     room = np.zeros(tree.domains(level))
     for copies, pods in capacity.pods:
-        there = copies if eligible is None else np.where(eligible, copies, 0)
-        room += np.minimum(tree.sums(level, there), pods)
+        room += np.minimum(tree.sums(level, copies), pods)
     best = int(room.argmax()) if room.shape[0] else -1
     missing: list[tuple[int, int]] = []
     if best >= 0:
@@ -33,5 +31,5 @@ def nearest(part: Part, capacity: Capacity, tree: Tree, eligible: Bools | None) 
         room=int(room[best]) if best >= 0 else 0,
         wanted=part.pods,
         missing=tuple(missing),
-        tied=eligible is not None,
+        tied=tied,
     )

@@ -26,6 +26,7 @@ from ..reason import Reason
 from ..session import Placed
 from ..snapshot import Bools, Ints
 from .capacity import Capacities, Capacity
+from .facts import NONE
 from .lack import nearest
 from .order import enough, ranked, tree_order
 from .parts import LeafRun, Part
@@ -86,7 +87,8 @@ class Nesting:
         first = next((part for part in parts if isinstance(part, Part)), None)
         if self.lack is None and first is not None:
             tree = self._bonds.trees[first.constraint.topology]
-            self.lack = nearest(first, self._capacities.of(first), tree, _union(areas))
+            capacity = self._capacities.of(first, _union(areas))
+            self.lack = nearest(first, capacity, tree, tied=False)
         self.reason = Reason.TOPOLOGY_UNSATISFIED
 
     def _arrangements(self, items: list[Part | LeafRun], areas: Areas) -> Iterator[None]:
@@ -142,25 +144,26 @@ class Nesting:
         constraint, tree = part.constraint, self._bonds.trees[part.constraint.topology]
         seats = self._bonds.seats.of(part.row, self._ledger.nodes.count)
         union = _union(areas)
-        if seats is not None and constraint.required >= 0:
+        tied = seats is not None and constraint.required != NONE
+        if seats is not None and tied:
             union = _both(union, _company(tree, constraint.required, seats))
-        capacity = self._capacities.of(part)
-        idle = self._capacities.of(part, now=True) if self._prefer_now else None
+        capacity = self._capacities.of(part, union)
+        idle = self._capacities.of(part, union, now=True) if self._prefer_now else None
         found = False
         for level in range(constraint.wanted, constraint.widest - 1, -1):
-            fitting = enough(capacity, tree, level, union)
+            fitting = enough(capacity, tree, level)
             if not fitting.any():
                 continue
             found = True
-            chosen = self._ranked(part, tree, level, fitting, capacity, idle, union, seats)
-            for domain in chosen:
-                mask = _both(tree.nodes(level, domain), union)
-                if level == constraint.wanted or constraint.preferred <= constraint.required:
-                    yield _cut(areas, mask)
+            for domain in self._ranked(part, tree, level, fitting, capacity, idle, seats):
+                inside = tree.nodes(level, domain)
+                cut = _cut(areas, _both(union, inside))
+                if level == constraint.wanted:
+                    yield cut
                 else:
-                    yield from self._spread(part, tree, mask, areas, capacity, seats)
+                    yield from self._spread(part, tree, inside, cut, capacity, seats)
         if not found and (self.lack is None or not self.placed):
-            self.lack = nearest(part, capacity, tree, union)
+            self.lack = nearest(part, capacity, tree, tied)
 
     def _ranked(
         self,
@@ -170,7 +173,6 @@ class Nesting:
         fitting: Bools,
         capacity: Capacity,
         idle: Capacity | None,
-        union: Bools | None,
         seats: Ints | None,
     ) -> list[int]:
         """The domains that may hold the part: company, promises, idle room, few, tight, name."""
@@ -184,12 +186,11 @@ class Nesting:
         if promised is not None:
             keys.append(tree.sums(level, promised).astype(np.int64))
         if idle is not None:
-            keys.append(enough(idle, tree, level, union).astype(np.int64))
+            keys.append(enough(idle, tree, level).astype(np.int64))
         wanted = part.constraint.wanted
         if level < wanted and len(capacity.pods) == 1:
             copies, pods = capacity.pods[0]
-            there = copies if union is None else np.where(union, copies, 0)
-            room = tree.sums(wanted, there)
+            room = tree.sums(wanted, copies)
             above = tree.ancestors(wanted, level).astype(np.int64)
             keys.append(-count_needed(room, pods, above, tree.domains(level)))
         return ranked(fitting, tree_order(capacity, tree, level), *keys)
@@ -217,7 +218,10 @@ class Nesting:
         capacity: Capacity,
         seats: Ints | None,
     ) -> Iterator[Areas]:
-        """The part over several domains of the wanted level inside `mask`, few before many."""
+        """The part over several domains of the wanted level inside `mask`, few before many.
+
+        `areas` are what of that domain may be used.
+        """
         level = part.constraint.wanted
         used = np.zeros(tree.domains(level), dtype=np.bool_)
         if seats is not None:
@@ -226,7 +230,7 @@ class Nesting:
         for chosen in spans(capacity, tree, level, mask, place, used):
             inside: list[Bools | None] = []
             for domain in chosen:
-                inside += _cut(areas, mask & tree.nodes(level, domain))
+                inside += _cut(areas, tree.nodes(level, domain))
             yield tuple(inside)
 
 
@@ -244,12 +248,8 @@ def _union(areas: Areas) -> Bools | None:
     return union
 
 
-def _both(one: Bools | None, other: Bools | None) -> Bools:
-    if one is None or other is None:
-        found = other if one is None else one
-        assert found is not None, "one of the two is a mask"
-        return found
-    return one & other
+def _both(one: Bools | None, other: Bools) -> Bools:
+    return other if one is None else one & other
 
 
 def _cut(areas: Areas, mask: Bools) -> tuple[Bools, ...]:

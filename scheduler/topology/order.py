@@ -17,6 +17,8 @@ from .tree import ROOT, Tree
 
 #: The ratio where a resource that is needed is not there at all.
 _NOTHING_FREE = 1000.0
+#: What parts of GPUs may be off in sum.
+_ROUNDING = 1e-6
 
 
 def tightness(capacity: Capacity, tree: Tree, level: int) -> Floats:
@@ -43,16 +45,14 @@ def tree_order(capacity: Capacity, tree: Tree, level: int) -> Ints:
     return place
 
 
-def enough(
-    capacity: Capacity, tree: Tree, level: int, within: Bools | None, beyond: bool = True
-) -> Bools:
-    """[domains] where the sums do not forbid the part. `beyond` looks at resources too."""
+def enough(capacity: Capacity, tree: Tree, level: int) -> Bools:
+    """[domains] where the sums do not forbid the part."""
     fine = np.ones(tree.domains(level), dtype=np.bool_)
     for copies, pods in capacity.pods:
-        fine &= tree.sums(level, _there(copies, within)) >= pods
-    if beyond and len(capacity.pods) > 1:
+        fine &= tree.sums(level, copies) >= pods
+    if len(capacity.pods) > 1:
         for free, want in capacity.need:
-            fine &= tree.sums(level, _there(free, within)) >= want - 1e-6
+            fine &= tree.sums(level, free) >= want - _ROUNDING
     return fine
 
 
@@ -61,7 +61,3 @@ def ranked(fitting: Bools, place: Ints, *first: Floats | Ints) -> list[int]:
     codes = np.flatnonzero(fitting)
     keys: Sequence[Floats | Ints] = [place[codes], *(-key[codes] for key in reversed(first))]
     return codes[np.lexsort(keys)].tolist()
-
-
-def _there(amounts: Ints | Floats, within: Bools | None) -> Ints | Floats:
-    return amounts if within is None else np.where(within, amounts, 0)

@@ -26,8 +26,8 @@ def spans(
 ) -> Iterator[list[int]]:
     """Domains of `level` to fill one after the other, the best set first.
 
-    `mask` [N] are the nodes to stay in, `place` and `used` [domains] the order of equals and the
-    domains that the gang holds already: those cost nothing and come first.
+    `mask` [N] is the wider domain to stay in, `place` and `used` [domains] the order of equals and
+    the domains that the gang holds already: those cost nothing and come first.
     """
     held = [tree.sums(level, np.where(mask, copies, 0)) for copies, _ in capacity.pods]
     there = np.logical_or.reduce([amount > 0 for amount in held])
