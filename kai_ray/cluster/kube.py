@@ -121,7 +121,7 @@ class KubePort:
     ) -> Object:
         name = obj["metadata"]["name"]
         path = path_of(resource, _namespace(resource, obj), name, subresource)
-        return self._call("PUT", path, _write_query(dry_run, field_manager), obj)
+        return self._call("PUT", path, _write_query(dry_run, field_manager), _typed(resource, obj))
 
     def patch(
         self,

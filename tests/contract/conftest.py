@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -8,8 +7,7 @@ import pytest
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.port import Port
 from tests.contract.backends import BACKENDS, Backend
-
-_count = itertools.count()
+from tests.contract.objects import eventually, is_gone
 
 
 @pytest.fixture(scope="module", params=list(BACKENDS))
@@ -26,6 +24,6 @@ def port(backend: Backend) -> Port:
 @pytest.fixture
 def ns(port: Port) -> str:
     """A namespace of the test's own."""
-    name = f"story-{next(_count)}"
-    port.create(r.NAMESPACE, {"metadata": {"name": name}})
+    name = port.create(r.NAMESPACE, {"metadata": {"generateName": "story-"}})["metadata"]["name"]
+    assert eventually(lambda: not is_gone(port, r.CONFIG_MAP, "kube-root-ca.crt", name))
     return name

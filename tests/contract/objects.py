@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kai_ray.cluster.port import NotFound, Object, Port, Resource, Watch, WatchEvent
+from kai_ray.cluster.port import ApiError, NotFound, Object, Port, Resource, Watch, WatchEvent
 
 PATIENCE_S = 10.0
 
@@ -27,9 +27,8 @@ def config(ns: str, name: str, *, labels: dict[str, str] | None = None, **data: 
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": ns, "labels": labels or {}},
-        "data": data,
-    }
+        "metadata": {"name": name, "namespace": ns} | ({"labels": labels} if labels else {}),
+    } | ({"data": data} if data else {})
 
 
 def owned_by(obj: Object, owner: Object, *, block: bool = False) -> Object:
@@ -71,6 +70,19 @@ def read(watch: Watch, count: int) -> list[WatchEvent]:
         if event is not None and event.type != "BOOKMARK":
             found.append(event)
     return found
+
+
+def becomes(done: Callable[[], object]) -> bool:
+    """Whether a call that is refused for a while succeeds in the end."""
+
+    def tried() -> bool:
+        try:
+            done()
+        except ApiError:
+            return False
+        return True
+
+    return eventually(tried)
 
 
 def quiet(watch: Watch) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ from kai_ray.cluster import resources as r
 from kai_ray.cluster.port import ApiError, BadRequest, Invalid, NotFound, Object, Port, Resource
 from tests.contract.objects import eventually, is_gone
 
-_count = itertools.count()
+_run = f"{time.time_ns() % 10**9:x}"
+_count = (f"{_run}n{i}" for i in itertools.count())
 
 
 def definition(plural: str, schema: Object, **version: Any) -> Object:
@@ -179,14 +181,16 @@ def test_values_are_checked_by_the_schema(
         with pytest.raises(Invalid) as refused:
             port.create(kind, thing(ns, "bad", field=value))
         causes = refused.value.details["causes"]
-        assert any("field" in c["field"] for c in causes), causes
+        assert any("field" in c["field"] + c["message"] for c in causes), causes
 
 
 def test_updates_and_patches_are_checked_too(port: Port, ns: str, define: Define) -> None:
     kind = define(obj(n={"type": "integer", "maximum": 3}))
-    port.create(kind, thing(ns, n=1))
+    made = port.create(kind, thing(ns, n=1))
     with pytest.raises(Invalid, match=r"spec\.n"):
-        port.update(kind, thing(ns, n=4))
+        port.update(kind, {**made, "spec": {"n": 4}})
+    with pytest.raises(Invalid, match="resourceVersion"):
+        port.update(kind, thing(ns, n=2))
     with pytest.raises(Invalid, match=r"spec\.n"):
         port.patch(kind, "t", {"spec": {"n": 5}}, ns)
     assert port.get(kind, "t", ns)["spec"] == {"n": 1}

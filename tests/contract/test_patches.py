@@ -198,7 +198,7 @@ def test_strategic_merge_removes_from_lists_of_plain_values(port: Port, ns: str)
         ns,
         patch_type="strategic",
     )
-    assert new["metadata"]["finalizers"] == ["x.io/b", "x.io/c"]
+    assert new["metadata"]["finalizers"] == ["x.io/c", "x.io/b"], "what is new comes first"
     port.patch(r.CONFIG_MAP, "m", {"metadata": {"finalizers": None}}, ns)
 
 

@@ -39,10 +39,11 @@ def test_a_watch_can_begin_in_the_past(port: Port, ns: str) -> None:
 
 
 def test_a_watch_without_a_version_begins_with_what_is_there(port: Port, ns: str) -> None:
-    port.create(r.POD, pod(ns, "a"))
-    watch = port.watch(r.POD, ns)
+    group = {"metadata": {"name": "a", "namespace": ns}, "spec": {}}
+    port.create(r.POD_GROUP, group)
+    watch = port.watch(r.POD_GROUP, ns)
     assert seen(read(watch, 1)) == [("ADDED", "a")]
-    port.delete(r.POD, "a", ns)
+    port.delete(r.POD_GROUP, "a", ns)
     assert seen(read(watch, 1)) == [("DELETED", "a")]
     watch.close()
 

@@ -107,6 +107,11 @@ def test_json_patches_that_cannot_apply_are_refused(operations: Any) -> None:
             {"list": [{"name": "a", "v": 1}, {"name": "b"}, {"name": "c"}]},
         ),
         (
+            {"list": [{"name": "a"}, {"name": "b"}]},
+            {"list": [{"name": "new"}]},
+            {"list": [{"name": "new"}, {"name": "a"}, {"name": "b"}]},
+        ),
+        (
             {"ports": [{"port": 1}, {"port": 1, "protocol": "UDP"}]},
             {"ports": [{"port": 1, "protocol": "UDP", "x": 1}]},
             {"ports": [{"port": 1}, {"port": 1, "protocol": "UDP", "x": 1}]},
@@ -117,6 +122,7 @@ def test_json_patches_that_cannot_apply_are_refused(operations: Any) -> None:
             {"list": [{"name": "a"}, {"name": "c"}, {"name": "d"}, {"name": "b"}]},
         ),
         ({"set": ["a", "b"]}, {"set": ["b", "c"]}, {"set": ["a", "b", "c"]}),
+        ({"set": ["a", "b"]}, {"set": ["c"]}, {"set": ["c", "a", "b"]}),
         (
             {"set": ["a", "b"]},
             {"$deleteFromPrimitiveList/set": ["a"], "set": []},

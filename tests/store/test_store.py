@@ -122,6 +122,14 @@ def test_numbers_that_json_cannot_say_are_refused_by_field() -> None:
         store.create(r.RAY_JOB, {"metadata": {"name": "j", "namespace": "default"}, "spec": deep})
 
 
+def test_quantities_fit_sixty_four_bits() -> None:
+    store = _store()
+    for name, amount in (("memory", str(2**63)), ("cpu", str(2**54)), ("nvidia.com/gpu", "1e30")):
+        containers = [{"name": "c", "image": "i", "resources": {"limits": {name: amount}}}]
+        with pytest.raises(ApiError, match=name):
+            store.create(r.POD, _pod("p", containers=containers))
+
+
 # --- admission -----------------------------------------------------------------------------------
 
 

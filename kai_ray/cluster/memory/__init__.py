@@ -6,8 +6,8 @@ A write goes: `copying` (own copy) · `wire` (types) · `meta` (identity) · `de
 `patch_strategic`, `apply` over `fieldsets`; how lists merge: `shapes`.
 
 Where it differs from Kubernetes, on purpose: what follows from a write has happened when the write
-returns; an update without a version is taken for custom resources too; nulls are dropped; fields
-that a built-in kind does not have are kept; managedFields are kept only for objects that somebody
+returns; nulls are dropped; fields that a built-in kind does not have are kept; a quantity beyond 64
+bits is refused; managedFields are kept only for objects that somebody
 has applied; a deleted CustomResourceDefinition does not wait for its objects' finalizers;
 LimitRange and ResourceQuota are stored, not enforced.
 """

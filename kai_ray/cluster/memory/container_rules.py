@@ -102,7 +102,7 @@ def _check_resources(resources: Any, field: str, causes: list[Cause]) -> None:
         limit = limits.get(name)
         if limit is None:
             continue
-        where = f"{field}.requests[{name}]"
+        where = f"{field}.requests"
         if wanted > limit:
             shown = resources["requests"][name]
             causes.append(

@@ -259,7 +259,7 @@ def _new_claim(obj: Object, store: MemoryStore) -> None:
 
 
 def _priority_class(obj: Object) -> None:
-    _fill(obj, preemptionPolicy="PreemptLowerPriority")
+    _fill(obj, preemptionPolicy="PreemptLowerPriority", value=0)
 
 
 def _storage_class(obj: Object) -> None:

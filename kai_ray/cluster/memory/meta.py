@@ -141,7 +141,11 @@ def for_update(served: Served, old: Object, new: Object) -> None:
             )
         if not meta[key]:
             del meta[key]
-    check_preconditions(served, old, meta.get("uid", ""), meta.get("resourceVersion", ""))
+    version = meta.get("resourceVersion", "")
+    if not version and not served.builtin:
+        mend = "must be specified for an update: send the version that was read, or patch"
+        raise invalid(served, was["name"], [cause("metadata.resourceVersion", mend)])
+    check_preconditions(served, old, meta.get("uid", ""), version)
     meta.pop("selfLink", None)
     for key in _SERVER_OWNED:
         if key in was:

@@ -68,7 +68,7 @@ def _plain(value: Any) -> Any:
 def _merge_list(base: Any, patch: list[Any], shape: Shape, path: str) -> list[Any]:
     old: list[Any] = base if isinstance(base, list) else []
     if shape.list_type == "set":
-        return [*old, *(v for v in patch if v not in old)]
+        return _ordered([*old, *(v for v in patch if v not in old)], patch, old, shape)
     if shape.list_type != "map":
         return _plain(patch)
     key = shape.merge_key
@@ -87,7 +87,7 @@ def _merge_list(base: Any, patch: list[Any], shape: Shape, path: str) -> list[An
             out[at[0]] = strategic_merge(out[at[0]], item, shape.item, f"{path}[{item[key]}]")
         else:
             out.append(_plain(item))
-    return out
+    return _ordered(out, patch, old, shape)
 
 
 def _same(was: Any, item: Json, shape: Shape) -> bool:
@@ -99,19 +99,25 @@ def _same(was: Any, item: Json, shape: Shape) -> bool:
 
 
 def _ordered(items: list[Any], order: list[Any], before: Any, shape: Shape) -> list[Any]:
-    """Items in the wanted order; those it does not name keep their place among the old ones."""
+    """Items in the wanted order, merged with those that it does not name.
+
+    An item that was there before keeps its place among such; all others come as early as the wanted
+    order lets them, so new items stand in front (as an API server does it).
+    """
 
     def identity(item: Any) -> Any:
-        return item.get(shape.merge_key) if isinstance(item, dict) else item
+        key = item.get(shape.merge_key) if isinstance(item, dict) else item
+        return key if isinstance(key, str | int | float) else repr(key)
 
     wanted = {identity(v): i for i, v in enumerate(order)}
-    old = [identity(v) for v in before or ()]
-    place = {v: i for i, v in enumerate(old)}
-    out = sorted(
-        (v for v in items if identity(v) in wanted), key=lambda item: wanted[identity(item)]
-    )
-    for item in (v for v in items if identity(v) not in wanted):
-        mine = place.get(identity(item), len(old))
-        later = (i for i, v in enumerate(out) if place.get(identity(v), -1) > mine)
-        out.insert(next(later, len(out)), item)
-    return out
+    place = {identity(v): i for i, v in enumerate(before or ())}
+    named = [v for v in items if identity(v) in wanted]
+    named.sort(key=lambda item: wanted[identity(item)])
+    others = [v for v in items if identity(v) not in wanted]
+    others.sort(key=lambda item: place.get(identity(item), len(place)))
+    out: list[Any] = []
+    while named and others:
+        left, right = place.get(identity(others[0])), place.get(identity(named[0]))
+        first = others if left is not None and right is not None and left < right else named
+        out.append(first.pop(0))
+    return [*out, *named, *others]

@@ -12,7 +12,8 @@ def pod_spec(spec: Any) -> None:
     s: dict[str, Any] = spec
     s.setdefault("restartPolicy", "Always")
     s.setdefault("dnsPolicy", "ClusterFirst")
-    s.setdefault("terminationGracePeriodSeconds", 30)
+    if s.setdefault("terminationGracePeriodSeconds", 30) < 0:
+        s["terminationGracePeriodSeconds"] = 1
     s.setdefault("schedulerName", "default-scheduler")
     s.setdefault("securityContext", {})
     for group in ("initContainers", "containers"):
