@@ -13,6 +13,7 @@ import numpy as np
 
 from kai_ray.scheduler import DEFAULT, Plan, Policy, Reason, decide
 from kai_ray.scheduler.explain import NameTable, explain
+from kai_ray.scheduler.gpu.facts import Claim, GpuKind, Gpus, MigMode
 from kai_ray.scheduler.plan import Wait
 from kai_ray.scheduler.snapshot import (
     Classes,
@@ -51,6 +52,9 @@ class Node:
     ready: bool = True
     cordoned: bool = False
     extra: int = 0  # of the extended resource "example.com/nic"
+    card: int = 0  # MiB of memory of each GPU; 0 = it does not say
+    mig: MigMode = MigMode.NONE
+    sliced: bool = False  # its GPUs are offered by resource slices
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,12 @@ class Pod:
     blocked: Reason = Reason.NONE
     head: bool = False
     nominated: str = ""
+    part: float = 0.0  # of each of `devices` cards
+    mib: int = 0  # of each of `devices` cards
+    devices: int = 1
+    slots: tuple[int, ...] = ()  # the devices of its node that it shares
+    claims: tuple[int, ...] = ()  # of World.claims
+    legacy_mig: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +137,7 @@ class Outcome:
     nominated: dict[str, str]
     evicted: dict[str, tuple[Reason, str]]
     """Why, and for which job ("" = none), per pod that leaves."""
+    devices: dict[str, tuple[int, ...]]  # slots that pods were given a part of
     waits: dict[str, Wait]
     names: NameTable
 
@@ -145,7 +156,9 @@ class World:
         nodes: Sequence[Node],
         jobs: Sequence[Job],
         queues: Sequence[Queue] = (Queue("q"),),
+        claims: Sequence[Claim] = (),
     ) -> None:
+        self.claims = tuple(claims)
         self.nodes, self.jobs, self.queues = list(nodes), list(jobs), list(queues)
         self.pod_names = [f"{job.name}-{i}" for job in jobs for i in range(len(job.pods))]
         self.pods = [pod for job in jobs for pod in job.pods]
@@ -173,6 +186,7 @@ class World:
             tasks=self._tasks(),
             classes=classes,
             peers=tuple(self._peers),
+            gpus=self._gpus(),
             port_conflicts=tuple((port,) for port in range(10)),
             total=nodes.allocatable[:3, usable].sum(axis=1).astype(np.float64),
         )
@@ -189,6 +203,7 @@ class World:
             bound={self.pod_names[t]: node[n] for t, n in bound},
             nominated={self.pod_names[t]: node[n] for t, n in later},
             evicted=self._evicted(plan),
+            devices=self._granted(plan),
             waits={self.jobs[w.gang].name: w for w in plan.waits},
             names=NameTable(
                 resources=snapshot.resources,
@@ -198,6 +213,13 @@ class World:
                 queue_of=lambda g: self.jobs[g].queue,
             ),
         )
+
+    def _granted(self, plan: Plan) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for task, slot in zip(plan.grant_task.tolist(), plan.grant_slot.tolist(), strict=True):
+            name = self.pod_names[task]
+            found[name] = (*found.get(name, ()), slot)
+        return found
 
     def _evicted(self, plan: Plan) -> dict[str, tuple[Reason, str]]:
         rows = zip(
@@ -233,12 +255,36 @@ class World:
             domain=label,
         )
 
+    def _gpus(self) -> Gpus | None:
+        plain = (n.card == 0 and n.mig == MigMode.NONE and not n.sliced for n in self.nodes)
+        if all(plain) and all(_kind(pod) <= GpuKind.WHOLE for pod in self.pods):
+            return None
+        cards = [n.card for n in self.nodes if n.card > 100] or [0]
+        holds = [(row, slot) for row, pod in enumerate(self.pods) for slot in pod.slots]
+        pairs = np.array(holds, dtype=np.int32).reshape(-1, 2).T.copy()
+        return Gpus(
+            memory=np.array([n.card for n in self.nodes], dtype=np.int64),
+            mig=np.array([n.mig for n in self.nodes], dtype=np.int8),
+            dra=np.array([n.sliced for n in self.nodes], dtype=np.bool_),
+            kind=np.array([_kind(p) for p in self.shapes], dtype=np.int8),
+            devices=_codes([p.devices for p in self.shapes]),
+            portion=np.array([p.part for p in self.shapes], dtype=np.float64),
+            mib=np.array([p.mib for p in self.shapes], dtype=np.int64),
+            hold_task=pairs[0],
+            hold_slot=pairs[1],
+            least_mib=min(cards),
+            most_mib=max(cards),
+            claims=self.claims,
+        )
+
     def _classes(self) -> Classes:
         rows = [(p.cpu, p.memory, p.gpus, 1, p.extra) for p in self.shapes]
         request = np.array(rows, dtype=np.int64).reshape(-1, 5).T.copy()
+        charge = request[:3].astype(np.float64)
+        charge[2] += [p.part * p.devices for p in self.shapes]
         return Classes(
             request=request,
-            queue_request=request[:3].astype(np.float64),
+            queue_request=charge,
             rules=tuple(self._rules(pod) for pod in self.shapes),
         )
 
@@ -263,6 +309,7 @@ class World:
                 )
                 for s in pod.spread
             ),
+            claims=pod.claims,
             blocked=int(pod.blocked),
         )
 
@@ -367,10 +414,23 @@ def _tree(job: Job) -> tuple[tuple[str, str, int, bool], ...]:
     return job.tree or (("", "", 1, False), ("default", "", job.minimum, True))
 
 
+def _kind(pod: Pod) -> GpuKind:
+    """How the pod asks for GPUs."""
+    if pod.legacy_mig:
+        return GpuKind.LEGACY_MIG
+    if pod.part:
+        return GpuKind.FRACTION
+    if pod.mib:
+        return GpuKind.MEMORY
+    if pod.claims:
+        return GpuKind.DRA
+    return GpuKind.WHOLE if pod.gpus else GpuKind.NONE
+
+
 def _shape(pod: Pod) -> Pod:
     """The pod without what tells it from others of its class."""
     fields = {name: getattr(pod, name) for name in Pod.__dataclass_fields__}
-    return Pod(**{**fields, "state": P, "node": "", "head": False, "nominated": ""})
+    return Pod(**{**fields, "state": P, "node": "", "head": False, "nominated": "", "slots": ()})
 
 
 def _codes(values: Sequence[int]) -> np.ndarray:
