@@ -183,6 +183,25 @@ def test_a_pod_that_is_deleted_terminates_unless_it_has_ended(phase: str, word: 
     assert pod_status(pod) == word
 
 
+def restarts(*inits: dict[str, Any], initialized: bool, containers: int = 0) -> Any:
+    pod = status(
+        phase="Running",
+        spec={"initContainers": [{"name": "i"}], "containers": [{"name": "c"}]},
+        conditions=[{"type": "Initialized", "status": str(initialized)}],
+        initContainerStatuses=list(inits),
+        containerStatuses=[container("c") | {"restartCount": containers}],
+    )
+    served = next(s for s in builtin_kinds() if s.resource == r.POD)
+    return printer_of(served).cells(pod, NOW)[3]
+
+
+def test_restarts_are_those_of_the_containers_that_matter_now() -> None:
+    waiting = container("i", waiting={"reason": "CrashLoopBackOff"}) | {"restartCount": 3}
+    assert restarts(waiting, initialized=False) == "3"
+    done = container("i", terminated={"exitCode": 0}) | {"restartCount": 3}
+    assert restarts(done, initialized=True, containers=1) == "1"
+
+
 def test_every_builtin_kind_prints_even_an_empty_object() -> None:
     for served in builtin_kinds():
         obj = {"kind": served.resource.kind, "metadata": {"name": "n"}}
@@ -248,7 +267,8 @@ def test_finished_pods_are_marked_in_their_row() -> None:
     served = next(s for s in builtin_kinds() if s.resource == r.POD)
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Succeeded"}}
     (row,) = table(served, [pod], NOW)["rows"]
-    assert row["conditions"] == [{"type": "Completed", "status": "True", "reason": "Succeeded"}]
+    (mark,) = row["conditions"]
+    assert (mark["type"], mark["status"], mark["reason"]) == ("Completed", "True", "Succeeded")
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,16 @@ def partial(obj: Object) -> Object:
     }
 
 
+_ENDED = {
+    "Succeeded": "Every container ended with exit code 0.",
+    "Failed": "A container failed, or the pod was ended from outside.",
+}
+
+
 def _row_conditions(obj: Object) -> list[Any]:
     """Finished pods are marked, so that clients may leave them out or grey them."""
     phase = (obj.get("status") or {}).get("phase")
-    if obj.get("kind") != "Pod" or phase not in ("Succeeded", "Failed"):
+    if obj.get("kind") != "Pod" or phase not in _ENDED:
         return []
-    return [{"type": "Completed", "status": "True", "reason": phase}]
+    message = _ENDED[phase]
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]

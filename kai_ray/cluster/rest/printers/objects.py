@@ -64,7 +64,7 @@ def _secret(obj: Object, now: float) -> list[Cell]:
 
 
 def _service_account(obj: Object, now: float) -> list[Cell]:
-    return [name(obj), len(obj.get("secrets") or ()), age(obj, now)]
+    return [name(obj), age(obj, now)]
 
 
 def _service(obj: Object, now: float) -> list[Cell]:
@@ -156,7 +156,7 @@ def _pv(obj: Object, now: float) -> list[Cell]:
         spec.get("volumeAttributesClassName") or "<unset>",
         status.get("reason") or "",
         age(obj, now),
-        spec.get("volumeMode") or "<unset>",
+        spec.get("volumeMode") or "Filesystem",
     ]
 
 
@@ -253,14 +253,14 @@ EVENT = Printer(
         *columns("Last Seen", "Type", "Reason", "Object"),
         *columns(wide=("Subobject", "Source")),
         Column("Message"),
-        *columns(wide=("First Seen", "Count"), numbers=("Count",)),
+        *columns(wide=("First Seen", "Count")),
         Column("Name", format="name", wide=True),
     ),
     _event,
 )
-CONFIG_MAP = Printer(columns("Name", "Data", "Age", numbers=("Data",)), _config_map)
-SECRET = Printer(columns("Name", "Type", "Data", "Age", numbers=("Data",)), _secret)
-SERVICE_ACCOUNT = Printer(columns("Name", "Secrets", "Age", numbers=("Secrets",)), _service_account)
+CONFIG_MAP = Printer(columns("Name", "Data", "Age"), _config_map)
+SECRET = Printer(columns("Name", "Type", "Data", "Age"), _secret)
+SERVICE_ACCOUNT = Printer(columns("Name", "Age"), _service_account)
 SERVICE = Printer(
     columns("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", wide=("Selector",)),
     _service,
@@ -300,10 +300,13 @@ PV = Printer(
     _pv,
 )
 STORAGE_CLASS = Printer(
-    (
-        *columns("Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode"),
-        Column("AllowVolumeExpansion", "boolean"),
-        AGE,
+    columns(
+        "Name",
+        "Provisioner",
+        "ReclaimPolicy",
+        "VolumeBindingMode",
+        "AllowVolumeExpansion",
+        "Age",
     ),
     _storage_class,
 )

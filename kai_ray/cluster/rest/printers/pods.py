@@ -24,7 +24,7 @@ from .column import (
 
 def _pod(obj: Object, now: float) -> list[Cell]:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    ready, restarts, last_restart = _containers(spec, status)
+    ready, restarts, last_restart = _containers(obj)
     total = len(spec.get("containers") or ()) + sum(
         map(_is_sidecar, spec.get("initContainers") or ())
     )
@@ -103,18 +103,23 @@ def _end(terminated: Object) -> str:
     return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _containers(spec: Object, status: Object) -> tuple[int, int, str]:
+def _containers(obj: Object) -> tuple[int, int, str]:
     """(ready, restarts, when the last one ended before its restart or "")."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
     sidecars = {c.get("name") for c in spec.get("initContainers") or () if _is_sidecar(c)}
-    entries = list(status.get("containerStatuses") or ())
-    entries += [e for e in status.get("initContainerStatuses") or () if e.get("name") in sidecars]
+    inits: list[Object] = status.get("initContainerStatuses") or []
+    entries = [e for e in inits if e.get("name") in sidecars]
+    entries += status.get("containerStatuses") or ()
     ready = sum(
         1 for e in entries if e.get("ready") and (e.get("state") or {}).get("running") is not None
     )
-    restarts = sum(int(e.get("restartCount") or 0) for e in entries)
+    _, initialising = _init_status(obj, "")
+    # Until the main containers start, it is the init containers that may be in trouble.
+    counted = inits if initialising and not is_true(obj, "Initialized") else entries
+    restarts = sum(int(e.get("restartCount") or 0) for e in counted)
     ends = [
         ((e.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
-        for e in entries
+        for e in counted
         if e.get("restartCount")
     ]
     return ready, restarts, max(ends, default="")

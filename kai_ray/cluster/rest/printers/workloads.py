@@ -9,6 +9,7 @@ from kai_ray.cluster.port import Object
 
 from .column import (
     Cell,
+    Column,
     Printer,
     age,
     columns,
@@ -141,16 +142,10 @@ def _revision(obj: Object, now: float) -> list[Cell]:
 
 JOB = Printer(columns("Name", "Status", "Completions", "Duration", "Age", wide=_POD_COLUMNS), _job)
 CRON_JOB = Printer(
-    columns(
-        "Name",
-        "Schedule",
-        "Timezone",
-        "Suspend",
-        "Active",
-        "Last Schedule",
-        "Age",
-        wide=_POD_COLUMNS,
-        numbers=("Active",),
+    (
+        *columns("Name", "Schedule", "Timezone"),
+        Column("Suspend", "boolean"),
+        *columns("Active", "Last Schedule", "Age", wide=_POD_COLUMNS, numbers=("Active",)),
     ),
     _cron_job,
 )
@@ -162,7 +157,6 @@ DEPLOYMENT = Printer(
         "Available",
         "Age",
         wide=_POD_COLUMNS,
-        numbers=("Up-to-date", "Available"),
     ),
     _deployment,
 )
@@ -196,6 +190,4 @@ DAEMON_SET = Printer(
     ),
     _daemon_set,
 )
-CONTROLLER_REVISION = Printer(
-    columns("Name", "Controller", "Revision", "Age", numbers=("Revision",)), _revision
-)
+CONTROLLER_REVISION = Printer(columns("Name", "Controller", "Revision", "Age"), _revision)
