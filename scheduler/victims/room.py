@@ -16,6 +16,7 @@ from ..filters.resources import copies
 from ..fit import Fit
 from ..shares.row import Amounts
 from ..snapshot import GPU, UNLIMITED, Bools, Ints
+from ..topology.freeing import WholeDomain
 from .books import VictimBooks
 from .reclaimable import total
 from .steps import Step
@@ -25,9 +26,18 @@ class Room:
     """The room that one attempt asks for."""
 
     def __init__(
-        self, books: VictimBooks, path: tuple[int, ...], attempt: Attempt, bound: bool = False
+        self,
+        books: VictimBooks,
+        path: tuple[int, ...],
+        attempt: Attempt,
+        bound: bool = False,
+        whole: WholeDomain | None = None,
     ) -> None:
-        """`path` is that of the gang's queue, leaf first; `bound` = it must stay in a domain."""
+        """`path` is that of the gang's queue, leaf first.
+
+        `bound` = it has topology constraints, `whole` = all of it must share a domain.
+        """
+        self.whole = whole
         self._books, self._ledger = books, books.ledger
         self._request = books.ledger.snapshot.classes.request
         wanted: dict[int, int] = {}
@@ -66,10 +76,15 @@ class Room:
         there = np.maximum(free[:, self._suits], 0).sum(axis=1)
         if (there < self._need).any() or not self._within_limits(steps):
             return False
-        return all(
-            int(np.minimum(self._most(free, fit)[fit.suits], pods).sum()) >= pods
+        most = [
+            np.where(fit.suits, np.minimum(self._most(free, fit), pods), 0)
             for fit, (_, pods) in zip(self._fits, self._wanted, strict=True)
-        )
+        ]
+        room = [(held, pods) for held, (_, pods) in zip(most, self._wanted, strict=True)]
+        if self.whole is None:
+            return all(int(held.sum()) >= pods for held, pods in room)
+        usable = np.where(self._suits, np.maximum(free, 0), 0)
+        return self.whole.enough([*room, *zip(usable, self._need.tolist(), strict=True)])
 
     def _most(self, free: Ints, fit: Fit) -> Ints:
         """[N] copies of a class that `free` may hold."""

@@ -3,7 +3,8 @@
 1. Gangs are asked in the order in which they go (order.py). More that leave never make less room,
    so the shortest prefix with enough room by sums is found by doubling and halving (room.py).
 2. From there on sets are tried in a simulation (simulation.py), for each prefix: what of it is
-   needed for the room; what stands on a node of its newest member; all of it. A rule judges the
+   needed for the room; what stands in the domain of its newest member, if the gang must have a
+   whole one; what stands on a node of it; all of it. A rule judges the
    outcome. Prefixes grow one by one, later by doubling: more rarely helps where less did not.
 3. Of the set that serves nobody can stay: members are dropped, those that would go last first, as
    long as the rest serves.
@@ -16,9 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from ..actions.attempt import Attempt
 from ..reason import Reason
-from ..snapshot import Ints
+from ..snapshot import Bools, Ints
+from ..topology.freeing import whole_domain
 from .books import VictimBooks
 from .order import Spare, VictimOrder
 from .room import Room
@@ -69,7 +73,8 @@ class Search:
         self._simulation = Simulation(books, gang, attempt)
         bonds = books.ledger.topology
         bound = bonds is not None and gang in bonds.constraints.gangs
-        self._room = Room(books, books.ledger.path(books.queue[gang]), attempt, bound)
+        whole = whole_domain(bonds, gang, attempt)
+        self._room = Room(books, books.ledger.path(books.queue[gang]), attempt, bound, whole)
         self._order = VictimOrder(books, rule.leaves(), rule.spare, rule.admits)
         self._most = rule.most_steps()
         self._steps: list[Step] = []
@@ -127,10 +132,13 @@ class Search:
     def _sets(self, steps: list[Step]) -> Iterator[list[Step]]:
         if self._room.exact:
             yield self._room.without_spare(steps, keep=len(steps) - 1)
-        held = self._books.held
-        for node in sorted({held.node_of(position) for position in steps[-1].positions}):
+        held, whole = self._books.held, self._room.whole
+        newest = sorted({held.node_of(position) for position in steps[-1].positions})
+        places = [] if whole is None else [set(_rows(mask)) for mask in whole.around(newest)]
+        for place in (*places, *({node} for node in newest)):
             there = [
-                any(held.node_of(position) == node for position in step.positions) for step in steps
+                any(held.node_of(position) in place for position in step.positions)
+                for step in steps
             ]
             cores = {s.gang for s, on_it in zip(steps, there, strict=True) if on_it and s.core}
             chosen = [s for s, on_it in zip(steps, there, strict=True) if on_it or s.gang in cores]
@@ -175,6 +183,10 @@ class Search:
         return len(steps) <= 1 or (
             self._room.exact and len(self._room.without_spare(steps, keep=-1)) == len(steps)
         )
+
+
+def _rows(mask: Bools) -> list[int]:
+    return np.flatnonzero(mask).tolist()
 
 
 def _hangs_on(step: Step, other: Step) -> bool:
