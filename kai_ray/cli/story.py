@@ -119,6 +119,8 @@ def _news(before: Chapter | None, after: Chapter) -> str:
     if was == (job.status, job.reason):
         return ""
     who = f"{job.kind} {job.name}"
+    if job.status == "Waiting" and was[0] == "Running":
+        return f"{who} gave its place to others and is back in queue {job.queue}"
     if job.status == "Waiting":
         if not job.reason or job.reason == INCOMPLETE:
             return f"{who} waits in queue {job.queue}" if before is None else ""

@@ -73,6 +73,16 @@ def test_news_is_told_once() -> None:
     assert story.look([job("Succeeded")], 0.6) == ["  0.6s  Job j succeeded"]
 
 
+def test_a_job_that_had_to_give_way_says_so_and_keeps_its_first_wait() -> None:
+    story = Story()
+    story.submit(KEY, 0.0)
+    story.look([job("Running")], 1.0)
+    (line,) = story.look([job("Waiting", "InsufficientGpu")], 2.0)
+    assert line.endswith("gave its place to others and is back in queue a")
+    story.look([job("Running")], 3.0)
+    assert story.chapters[KEY].wait_s == 1.0
+
+
 def test_jobs_settle_when_they_end_and_services_when_they_run() -> None:
     story = Story()
     story.submit(KEY, 0.0)
