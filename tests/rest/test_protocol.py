@@ -147,8 +147,9 @@ def test_malformed_bodies_are_named(
         ("GET", "/api/v1/pods?continue=nonsense", 400),
         ("GET", "/api/v1/pods?watch=1&resourceVersion=abc", 400),
         ("GET", "/api/v1/pods?watch=1&sendInitialEvents=true", 422),
-        ("DELETE", "/api/v1/namespaces/default/pods/p?propagationPolicy=Sideways", 400),
-        ("DELETE", "/api/v1/namespaces/default/pods/p?dryRun=Some", 400),
+        ("DELETE", "/api/v1/namespaces/default/pods/p?propagationPolicy=Sideways", 422),
+        ("DELETE", "/api/v1/namespaces/default/pods/p?dryRun=Some", 422),
+        ("DELETE", "/api/v1/namespaces", 405),
     ],
 )
 def test_what_is_not_served_is_refused_in_order(
@@ -292,7 +293,7 @@ def test_patch_types_are_told_by_their_media_type(ask: Ask, namespace: str) -> N
     )
     assert reason(answer)[0] == 415, "custom resources know no strategic merge"
     answer = ask("PATCH", f"{path}/cm", {}, Content_Type="application/apply-patch+yaml")
-    assert reason(answer)[0] == 400, "an apply patch needs a manager"
+    assert reason(answer)[0] == 422, "an apply patch needs a manager"
     steps = [{"op": "test", "path": "/data/a", "value": "2"}]
     answer = ask("PATCH", f"{path}/cm", steps, Content_Type="application/json-patch+json")
     assert answer.status in (409, 422)

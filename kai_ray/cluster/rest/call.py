@@ -11,7 +11,7 @@ import yaml
 from starlette.requests import Request
 
 from kai_ray.cluster.memory import Registry, Served
-from kai_ray.cluster.port import BadRequest, NotFound, Object, Resource
+from kai_ray.cluster.port import BadRequest, Invalid, NotFound, Object, Resource
 from kai_ray.cluster.resources import NAMESPACE
 
 from . import protobuf
@@ -63,7 +63,7 @@ class Call:
     def dry_run(self) -> bool:
         value = self.query.get("dryRun", "")
         if value not in ("", "All"):
-            raise BadRequest(f"query parameter dryRun={value!r}: only All is known")
+            raise Invalid(f"query parameter dryRun={value!r}: only All is known")
         return value == "All"
 
     @property
@@ -71,7 +71,7 @@ class Call:
         """Who manages the fields written: as told, else the client's program name."""
         told = self.query.get("fieldManager", "")
         if len(told) > 128 or not told.isprintable():
-            raise BadRequest("query parameter fieldManager: at most 128 printable characters")
+            raise Invalid("query parameter fieldManager: at most 128 printable characters")
         return told or self.headers.get("user-agent", "unknown").split("/")[0][:128]
 
     @property

@@ -9,6 +9,8 @@ from kai_ray.cluster.port import NotFound, Object
 
 READ = ["get", "list", "watch"]
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+#: All namespaces at once are nobody's wish.
+NAMESPACE_VERBS = [verb for verb in VERBS if verb != "deletecollection"]
 STATUS_VERBS = ["get", "patch", "update"]
 AGGREGATED = "apidiscovery.k8s.io"
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
@@ -149,13 +151,17 @@ def _resource(served: Served) -> Object:
         "singularName": served.singular,
         "namespaced": res.namespaced,
         "kind": res.kind,
-        "verbs": VERBS,
+        "verbs": _verbs(served),
     }
     if served.short_names:
         found["shortNames"] = list(served.short_names)
     if served.categories:
         found["categories"] = list(served.categories)
     return found
+
+
+def _verbs(served: Served) -> list[str]:
+    return NAMESPACE_VERBS if served.group_plural == ("", "namespaces") else VERBS
 
 
 def _subresource(served: Served, sub: Sub) -> Object:
@@ -176,7 +182,7 @@ def _aggregated(kinds: Registry, name: str, version: str) -> list[Object]:
     for served in _served(kinds, name, version):
         res = served.resource
         entry = _aggregated_entry(
-            res.plural, served.singular, res.kind, name, version, res.namespaced, VERBS
+            res.plural, served.singular, res.kind, name, version, res.namespaced, _verbs(served)
         )
         if served.short_names:
             entry["shortNames"] = list(served.short_names)

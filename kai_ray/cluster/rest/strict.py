@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kai_ray.cluster.memory import Served
-from kai_ray.cluster.port import BadRequest, Object
+from kai_ray.cluster.port import BadRequest, Invalid, Object
 
 from .call import Call
 from .openapi.document import Documents
@@ -18,7 +18,7 @@ def check_fields(documents: Documents, call: Call, served: Served, obj: Object) 
     """Acts on the query's fieldValidation: Strict refuses, Warn adds to the call's warnings."""
     mode = call.query.get("fieldValidation") or "Warn"
     if mode not in ("Strict", "Warn", "Ignore"):
-        raise BadRequest(f"fieldValidation {mode!r}: use Strict, Warn or Ignore")
+        raise Invalid(f"fieldValidation {mode!r}: use Strict, Warn or Ignore")
     # Warnings that nobody asked for are not worth the first look at the models.
     if mode == "Ignore" or "fieldValidation" not in call.query:
         return

@@ -9,10 +9,12 @@ from starlette.responses import Response
 from kai_ray.cluster.memory import MemoryStore
 from kai_ray.cluster.port import (
     BadRequest,
+    Invalid,
     NotFound,
     Object,
     PatchType,
 )
+from kai_ray.cluster.resources import NAMESPACE
 
 from .answers import Form, MethodNotAllowed, UnsupportedMediaType, form_of, json_answer, success
 from .call import Call, Target
@@ -47,7 +49,7 @@ def answer(
             return _delete(store, call, target)
     elif call.method == "POST" and (target.namespace is not None or not _is_namespaced(target)):
         return _create(store, documents, call, target)
-    elif call.method == "DELETE":
+    elif call.method == "DELETE" and target.resource != NAMESPACE:
         return _delete_collection(store, call, target)
     raise MethodNotAllowed("the server does not allow this method on the requested resource")
 
@@ -162,10 +164,10 @@ def _patch(store: MemoryStore, documents: Documents, call: Call, target: Target)
     existed = True
     if patch_type == "apply":
         if not call.query.get("fieldManager"):
-            raise BadRequest("PatchOptions.meta.k8s.io: fieldManager is required for apply patch")
+            raise Invalid("fieldManager: an apply patch needs the name of its manager")
         existed = _exists(store, target)
     elif call.flag("force"):
-        raise BadRequest("PatchOptions.meta.k8s.io: force may be set for apply patches only")
+        raise Invalid("force: only apply patches may be forced")
     if isinstance(patch, dict):
         check_fields(documents, call, target.served, patch)
     made = store.patch(
@@ -245,12 +247,12 @@ def _delete_options(call: Call) -> Object:
     legacy: Literal["Orphan", "Background"] = "Orphan" if orphan else "Background"
     policy = options.get("propagationPolicy") or call.query.get("propagationPolicy") or legacy
     if policy not in _PROPAGATIONS:
-        raise BadRequest(f"propagationPolicy {policy!r}: use {', '.join(_PROPAGATIONS)}")
+        raise Invalid(f"propagationPolicy {policy!r}: use {', '.join(_PROPAGATIONS)}")
     options["propagationPolicy"] = policy
     if call.dry_run:
         options["dryRun"] = ["All"]
     if options.get("dryRun") not in (None, [], ["All"]):
-        raise BadRequest(f"DeleteOptions.dryRun {options['dryRun']!r}: only [All] is known")
+        raise Invalid(f"DeleteOptions.dryRun {options['dryRun']!r}: only [All] is known")
     return options
 
 
