@@ -12,7 +12,26 @@ from kai_ray.cluster.port import Forbidden, Key, Object
 from . import crds
 from .copying import clone
 from .kinds import Served
-from .pod_defaults import pod_spec, quality_of_service, tolerate_node_trouble
+from .pod_defaults import (
+    as_text,
+    gated,
+    pod_spec,
+    quality_of_service,
+    request_limits,
+    tolerate_node_trouble,
+)
+from .workload_defaults import (
+    cron_job,
+    daemon_set,
+    deployment,
+    fill,
+    job,
+    own_its_pods,
+    replica_set,
+    replication_controller,
+    spec_of,
+    stateful_set,
+)
 
 if TYPE_CHECKING:
     from .store import MemoryStore
@@ -28,9 +47,9 @@ def for_create(served: Served, new: Object, store: MemoryStore) -> None:
     if served.schema is not None:
         _normalize(served, new)
         return
-    fill = _FILL.get(served.group_plural)
-    if fill is not None:
-        fill(new)
+    complete = _FILL.get(served.group_plural)
+    if complete is not None:
+        complete(new)
     extra = _ON_CREATE.get(served.group_plural)
     if extra is not None:
         extra(new, store)
@@ -52,14 +71,14 @@ def for_update(served: Served, new: Object, old: Object, store: MemoryStore) -> 
     if served.schema is not None:
         _normalize(served, new)
         return
-    fill = _FILL.get(served.group_plural)
-    if fill is None or served.group_plural == ("", "pods"):
+    complete = _FILL.get(served.group_plural)
+    if complete is None or served.group_plural == ("", "pods"):
         return
     if new.get("spec") != old.get("spec") or new.get("data") != old.get("data"):
-        for part in ("spec", "data"):
+        for part in ("spec", "data", "status"):
             if part in new:
                 new[part] = clone(new[part])
-        fill(new)
+        complete(new)
 
 
 def _normalize(served: Served, new: Object) -> None:
@@ -104,6 +123,7 @@ _SYSTEM_PRIORITIES = {
 
 def _pod(pod: Object) -> None:
     pod_spec(pod.get("spec"))
+    request_limits(pod.get("spec"))
 
 
 def _new_pod(pod: Object, store: MemoryStore) -> None:
@@ -113,106 +133,50 @@ def _new_pod(pod: Object, store: MemoryStore) -> None:
         spec.setdefault("enableServiceLinks", True)
         tolerate_node_trouble(spec)
     pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+    gated(pod, store.now())
 
 
-def _template(obj: Any) -> None:
-    """Defaults of the pod template of a workload's spec."""
-    template: Any = obj.get("template") if isinstance(obj, dict) else None
-    if isinstance(template, dict):
-        template.setdefault("metadata", {})
-        pod_spec(template.get("spec"))
+def _node(obj: Object) -> None:
+    status = obj.get("status") or {}
+    for name in ("capacity", "allocatable"):
+        if name in status:
+            status[name] = as_text(status[name])
+    if "capacity" in status:
+        fill(status, allocatable=dict(status["capacity"]))
 
 
-def _spec(obj: Object) -> dict[str, Any]:
-    spec = obj.setdefault("spec", {})
-    return spec if isinstance(spec, dict) else {}
+def _network_policy(obj: Object) -> None:
+    spec = spec_of(obj)
+    fill(spec, policyTypes=["Ingress", *(["Egress"] if spec.get("egress") else [])])
 
 
-def _fill(spec: dict[str, Any], **defaults: Any) -> None:
-    for key, value in defaults.items():
-        spec.setdefault(key, value)
-
-
-def _deployment(obj: Object) -> None:
-    spec = _spec(obj)
-    _fill(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600)
-    strategy = spec.setdefault("strategy", {"type": "RollingUpdate"})
-    if strategy.get("type", "RollingUpdate") == "RollingUpdate":
-        strategy["type"] = "RollingUpdate"
-        _fill(strategy.setdefault("rollingUpdate", {}), maxUnavailable="25%", maxSurge="25%")
-    _template(spec)
-
-
-def _replica_set(obj: Object) -> None:
-    _fill(_spec(obj), replicas=1)
-    _template(_spec(obj))
-
-
-def _stateful_set(obj: Object) -> None:
-    spec = _spec(obj)
-    _fill(spec, replicas=1, podManagementPolicy="OrderedReady", revisionHistoryLimit=10)
-    _fill(spec, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
-    _template(spec)
-
-
-def _daemon_set(obj: Object) -> None:
-    _fill(_spec(obj), revisionHistoryLimit=10)
-    _template(_spec(obj))
-
-
-def _job(obj: Object) -> None:
-    spec = _spec(obj)
-    _fill(spec, completionMode="NonIndexed", suspend=False)
-    if "completions" not in spec and "parallelism" not in spec:
-        _fill(spec, completions=1)
-    _fill(spec, parallelism=1, backoffLimit=6, manualSelector=False)
-    _fill(
-        spec,
-        podReplacementPolicy="TerminatingOrFailed" if "podFailurePolicy" not in spec else "Failed",
-    )
-    _template(spec)
+def _binding(obj: Object) -> None:
+    for subject in obj.get("subjects") or ():
+        if isinstance(subject, dict) and subject.get("kind") in ("User", "Group"):
+            fill(subject, apiGroup="rbac.authorization.k8s.io")
 
 
 def _new_job(obj: Object, store: MemoryStore) -> None:
-    spec, meta = _spec(obj), obj["metadata"]
-    template: Any = spec.get("template")
-    if spec.get("manualSelector") or not isinstance(template, dict):
-        return
-    uid, name = meta["uid"], meta["name"]
-    labels: Any = template.setdefault("metadata", {}).setdefault("labels", {})
-    for prefix in ("", "batch.kubernetes.io/"):
-        labels[f"{prefix}controller-uid"] = uid
-        labels[f"{prefix}job-name"] = name
-    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-
-
-def _cron_job(obj: Object) -> None:
-    spec = _spec(obj)
-    _fill(spec, concurrencyPolicy="Allow", suspend=False)
-    _fill(spec, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
-    template: Any = spec.get("jobTemplate")
-    if isinstance(template, dict):
-        template.setdefault("metadata", {})
-        _template(template.get("spec"))
+    own_its_pods(obj)
 
 
 def _service(obj: Object) -> None:
-    spec = _spec(obj)
-    _fill(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
+    spec = spec_of(obj)
+    fill(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
     for port in spec.get("ports") or ():
         if isinstance(port, dict):
-            _fill(port, protocol="TCP", targetPort=port.get("port"))
+            fill(port, protocol="TCP", targetPort=port.get("port"))
 
 
 def _new_service(obj: Object, store: MemoryStore) -> None:
-    spec = _spec(obj)
+    spec = spec_of(obj)
     if spec["type"] != "ExternalName":
         number = int(obj["metadata"]["uid"][:6], 16)
-        _fill(
+        fill(
             spec, clusterIP=f"10.{96 + number % 16}.{number // 16 % 256}.{number // 4096 % 254 + 1}"
         )
-        _fill(spec, clusterIPs=[spec["clusterIP"]])
-        _fill(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+        fill(spec, clusterIPs=[spec["clusterIP"]])
+        fill(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     obj["status"] = {"loadBalancer": {}}
 
 
@@ -224,12 +188,14 @@ def _namespace(obj: Object) -> None:
 
 def _new_namespace(obj: Object, store: MemoryStore) -> None:
     _namespace(obj)
-    _spec(obj)["finalizers"] = ["kubernetes"]
+    spec_of(obj)["finalizers"] = ["kubernetes"]
     obj["status"] = {"phase": "Active"}
 
 
 def _secret(obj: Object) -> None:
     obj.setdefault("type", "Opaque")
+    for key, value in (obj.get("data") or {}).items():
+        obj["data"][key] = "".join(value.split())
     extra: Any = obj.pop("stringData", None)
     if isinstance(extra, dict):
         data = obj.setdefault("data", {})
@@ -238,19 +204,22 @@ def _secret(obj: Object) -> None:
 
 
 def _claim(obj: Object) -> None:
-    _fill(_spec(obj), volumeMode="Filesystem")
+    spec = spec_of(obj)
+    fill(spec, volumeMode="Filesystem")
+    if requests := (spec.get("resources") or {}).get("requests"):
+        spec["resources"]["requests"] = as_text(requests)
 
 
-def _new_phase(phase: str) -> Callable[[Object, MemoryStore], None]:
-    def fill(obj: Object, store: MemoryStore) -> None:
-        obj["status"] = {"phase": phase}
+def _new_status(**status: Any) -> Callable[[Object, MemoryStore], None]:
+    def start(obj: Object, store: MemoryStore) -> None:
+        obj["status"] = dict(status)
 
-    return fill
+    return start
 
 
 def _new_claim(obj: Object, store: MemoryStore) -> None:
     obj["status"] = {"phase": "Pending"}
-    spec = _spec(obj)
+    spec = spec_of(obj)
     if "storageClassName" not in spec:
         mark = "storageclass.kubernetes.io/is-default-class"
         for found in store.state.table(("storage.k8s.io", "storageclasses")).objects.values():
@@ -259,11 +228,11 @@ def _new_claim(obj: Object, store: MemoryStore) -> None:
 
 
 def _priority_class(obj: Object) -> None:
-    _fill(obj, preemptionPolicy="PreemptLowerPriority", value=0)
+    fill(obj, preemptionPolicy="PreemptLowerPriority", value=0)
 
 
 def _storage_class(obj: Object) -> None:
-    _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
+    fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
 
 def _new_crd(obj: Object, store: MemoryStore) -> None:
@@ -276,13 +245,17 @@ def _at(resource: Any) -> tuple[str, str]:
 
 _FILL: dict[tuple[str, str], Callable[[Object], None]] = {
     _at(r.POD): _pod,
-    _at(r.DEPLOYMENT): _deployment,
-    _at(r.REPLICA_SET): _replica_set,
-    _at(r.REPLICATION_CONTROLLER): _replica_set,
-    _at(r.STATEFUL_SET): _stateful_set,
-    _at(r.DAEMON_SET): _daemon_set,
-    _at(r.JOB): _job,
-    _at(r.CRON_JOB): _cron_job,
+    _at(r.DEPLOYMENT): deployment,
+    _at(r.REPLICA_SET): replica_set,
+    _at(r.REPLICATION_CONTROLLER): replication_controller,
+    _at(r.NODE): _node,
+    _at(r.NETWORK_POLICY): _network_policy,
+    _at(r.ROLE_BINDING): _binding,
+    _at(r.CLUSTER_ROLE_BINDING): _binding,
+    _at(r.STATEFUL_SET): stateful_set,
+    _at(r.DAEMON_SET): daemon_set,
+    _at(r.JOB): job,
+    _at(r.CRON_JOB): cron_job,
     _at(r.SERVICE): _service,
     _at(r.SECRET): _secret,
     _at(r.PVC): _claim,
@@ -295,6 +268,12 @@ _ON_CREATE: dict[tuple[str, str], Callable[[Object, MemoryStore], None]] = {
     _at(r.SERVICE): _new_service,
     _at(r.NAMESPACE): _new_namespace,
     _at(r.PVC): _new_claim,
-    _at(r.PV): _new_phase("Available"),
+    _at(r.PV): _new_status(phase="Available"),
+    _at(r.REPLICA_SET): _new_status(replicas=0),
+    _at(r.REPLICATION_CONTROLLER): _new_status(replicas=0),
+    _at(r.STATEFUL_SET): _new_status(replicas=0, availableReplicas=0),
+    _at(r.DAEMON_SET): _new_status(
+        currentNumberScheduled=0, desiredNumberScheduled=0, numberMisscheduled=0, numberReady=0
+    ),
     _at(r.CRD): _new_crd,
 }
