@@ -72,10 +72,24 @@ class Held:
         given = self.given(position)
         return self._gpus.slots_of(self.task(position)) if given is None else given.slots
 
+    def kinds(self, first: int, pods: int) -> Iterator[tuple[int, tuple[int, ...], bool]]:
+        """Equal pods as (pods, devices that they share, whether they only wait for their room)."""
+        if self._gpus is None or not self._gpus.moves[self.klass_of(first)]:
+            yield pods, (), False
+            return
+        for position in range(first, first + pods):
+            given = self.given(position)
+            yield 1, self.slots_of(position), given is not None and given.later
+
     def slots(self, first: int, pods: int) -> tuple[int, ...]:
         """Devices that the pods at `first` and on share, those of all of them."""
         positions = range(first, first + pods)
         return tuple(slot for position in positions for slot in self.slots_of(position))
+
+    def firm(self, position: int) -> int:
+        """1 if the pod runs or is about to, 0 if it waits for room to be freed."""
+        given = self.given(position)
+        return 1 if given is None or not given.later else 0
 
     def of(self, leaf: int) -> Sequence[int]:
         """Positions of a leaf's pods that could still be evicted, in task order."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from ..actions.attempt import Attempt
 from ..capacity import over_quota
 from ..orders.job_iteration import Job, JobIteration
-from ..session import Evicted, Miss, Placed, Session
+from ..session import Miss, Session
 from ..snapshot import Floats, stated
 from .books import VictimBooks, books
+from .commit import Commit
 from .search import Rule, Search
-from .simulation import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Serving:
         path = session.ledger.path(queue)
         cause = None  # limits may be met once victims of the same queue are gone, quotas not
         if not preemptible:
-            cause = over_quota(session.ledger.queues, path, attempt.need)
+            cause = over_quota(session.ledger.queues, path, attempt.gate)
         if cause is not None:
             if gang not in session.misses:
                 asked = tuple((run[2], run[1]) for _, run in attempt.runs)
@@ -108,61 +108,9 @@ class _Serving:
         for rule in self._rules(found, claimant):
             outcome = Search(found, gang, attempt, rule).find()
             if outcome is not None:
-                self._commit(gang, rule, outcome)
+                Commit(found, gang, rule.reason, outcome).run()
                 return
         self._failed[known] = session.ledger.state
-
-    def _commit(self, gang: int, rule: Rule, outcome: Outcome) -> None:
-        session, found = self.session, self.books
-        session.misses.pop(gang, None)
-        leavers: dict[int, dict[int, set[int]]] = {}
-        for step in outcome.steps:
-            away = set(outcome.away(step))
-            for position, leaf in zip(step.positions, step.leaves, strict=True):
-                if position in away:
-                    leavers.setdefault(step.gang, {}).setdefault(leaf, set()).add(position)
-        positions = [p for of in leavers.values() for some in of.values() for p in sorted(some)]
-        revoked = [p for p in positions if found.held.given(p) is not None]
-        if revoked:
-            self._revoke(revoked)
-        session.ledger.keep()
-        session.placed += [*outcome.placed, *outcome.moved.values(), *outcome.joined]
-        for leaf, gone in outcome.gone.items():
-            session.ledger.left(leaf, len(gone))
-        for victim in {*leavers, *(one.gang for one in outcome.joined)}:
-            found.lost(victim, leavers.get(victim, {}))
-        found.served(gang, outcome.placed)
-        tasks = tuple(found.held.task(p) for p in positions if found.held.given(p) is None)
-        if tasks:
-            session.evicted.append(Evicted(tasks, rule.reason, gang))
-            session.beneficiaries.add(gang)
-
-    def _revoke(self, positions: list[int]) -> None:
-        """Takes back places that this cycle gave: those pods wait as if nothing had been."""
-        session, held = self.session, self.books.held
-        gone = {
-            (given.gang, given.first): given
-            for given in (held.given(position) for position in positions)
-            if given is not None
-        }
-        kept: list[Placed] = []
-        for one in session.placed:
-            parts = range(one.first, one.first + one.pods)
-            if all((one.gang, first) not in gone for first in parts):
-                kept.append(one)
-                continue
-            kept += [
-                one._replace(first=first, pods=1)
-                for first in parts
-                if (one.gang, first) not in gone
-            ]
-        session.placed = kept
-        for given in gone.values():
-            if not given.later:  # the simulation counts on room that is to be freed: it is free
-                session.ledger.book(given.klass, given.node, -1, 1, 0, given.slots)
-            asked = ((given.klass, 1),)
-            session.misses[given.gang] = Miss(given.gang, 1, klass=given.klass, asked=asked)
-            session.beneficiaries.discard(given.gang)
 
 
 def may_evict_from_s(session: Session) -> Floats:

@@ -99,23 +99,27 @@ class Simulation:
         ledger, books = self._ledger, self._books
         for step in out.steps:
             for first, pods, klass, origin in books.held.runs(step.positions):
-                slots = books.held.slots(first, pods)
-                ledger.release(klass, int(ledger.position[origin]), pods, slots)
+                self._release(first, pods, klass, int(ledger.position[origin]))
             amount = step.amount
             back = (-amount[0], -amount[1], -amount[2])
             ledger.charge(books.queue[step.gang], back, not books.preemptible[step.gang])
             for position, leaf in zip(step.positions, step.leaves, strict=True):
                 out.gone.setdefault(leaf, []).append(position)
                 ledger.seat(leaf, books.held.node_of(position), -1)
-            for leaf in set(step.leaves):
-                pods = step.leaves.count(leaf)
-                ledger.fill(leaf, -pods, -pods)
+                ledger.fill(leaf, -1, -books.held.firm(position))
         for leaf, positions in out.gone.items():
             place = {p: i for i, p in enumerate(books.held.of(leaf))}
             positions.sort(key=place.__getitem__)
         needs = {step.gang: self._return(step.gang, out) for step in out.steps}
         needs[self._gang] = self._attempt
         return needs
+
+    def _release(self, first: int, pods: int, klass: int, node: int) -> None:
+        for count, slots, waits in self._books.held.kinds(first, pods):
+            if waits:
+                self._ledger.book(klass, node, 0, -count, -count, slots)
+            else:
+                self._ledger.release(klass, node, count, slots)
 
     def _return(self, gang: int, out: Outcome) -> Attempt:
         """What a victim asks for: pods that were taken away first, then waiting ones."""
@@ -154,6 +158,8 @@ class Simulation:
                 elsewhere = held.node_of(position) != one.node
                 if elsewhere or set(held.slots_of(position)) != set(one.slots):
                     out.moved[position] = one._replace(first=position, pods=1)
+                elif held.firm(position):
+                    self._ledger.fill(one.leaf, 0, 1)
 
     def _over_limit(self, gang: int, need: Amounts) -> bool:
         books, ledger = self._books, self._ledger
@@ -196,10 +202,12 @@ class Simulation:
         if lost:
             ledger.charge(books.queue[step.gang], amount, not books.preemptible[step.gang])
         for position in away:
-            out.moved.pop(position, None)
-        for position in lost:
-            ledger.fill(leaf_of[position], 1, 0)
-            out.gone[leaf_of[position]].remove(position)
+            firm = books.held.firm(position)
+            if out.moved.pop(position, None) is None:
+                ledger.fill(leaf_of[position], 1, firm)
+                out.gone[leaf_of[position]].remove(position)
+            else:
+                ledger.fill(leaf_of[position], 0, firm)
         return True
 
     def _fits_again(self, first: int, pods: int, klass: int, node: int) -> bool:

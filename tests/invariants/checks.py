@@ -1,0 +1,156 @@
+"""What must hold whatever happens: one checker per invariant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from kai_ray.scheduler import DEFAULT, Plan, decide
+from kai_ray.scheduler.snapshot import Snapshot, TaskState
+from tests.invariants.run import QUIET, Cluster
+
+#: Cycles in which a beneficiary must start once its victims have left.
+_SOON = 3
+#: Evictions of one workload after the last change of demand.
+_MOST = 1
+
+
+class Check:
+    """Looks at every cycle; each line is a violation."""
+
+    def before(self, cluster: Cluster, snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+        """A plan, before it is obeyed."""
+        yield from ()
+
+    def after(self, cluster: Cluster) -> Iterator[str]:
+        """The world, after a plan was obeyed."""
+        yield from ()
+
+    def end(self, cluster: Cluster) -> Iterator[str]:
+        """A whole run."""
+        yield from ()
+
+
+class NoOvercommit(Check):
+    """1: no GPU is given twice."""
+
+    def after(self, cluster: Cluster) -> Iterator[str]:
+        used = Counter[str]()
+        for party in cluster.parties:
+            for member in party.members:
+                if member.state in (TaskState.RUNNING, TaskState.RELEASING):
+                    used[member.node] += party.work.gpus
+        for node in cluster.nodes:
+            if used[node.name] > node.gpus:
+                yield f"node {node.name} has {node.gpus} GPUs, {used[node.name]} are in use"
+
+
+class GangsWhole(Check):
+    """3: a gang runs with its minimum or not at all, unless something befell it."""
+
+    def after(self, cluster: Cluster) -> Iterator[str]:
+        for party in cluster.parties:
+            runs = sum(m.state is TaskState.RUNNING for m in party.members)
+            if 0 < runs < party.work.minimum and not party.damaged:
+                yield f"{party.work.name} runs {runs} pods, its minimum is {party.work.minimum}"
+
+
+class NotInVain(Check):
+    """8: who others were evicted for starts soon after they left, if nothing befell the cluster."""
+
+    def end(self, cluster: Cluster) -> Iterator[str]:
+        for cycle, _, gainer in sorted({(c, "", g) for c, _, g in cluster.evictions if g}):
+            due = cycle + cluster.setup.leaving + _SOON
+            if due >= cluster.cycle or cluster.last_event >= cycle:
+                continue
+            if not any(at >= cycle for at in self._starts.get(gainer, [])):
+                yield f"evicted in cycle {cycle} for {gainer}, which did not start by {due}"
+
+    def __init__(self) -> None:
+        self._starts: dict[str, list[int]] = {}
+
+    def before(self, cluster: Cluster, snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+        gangs = snapshot.tasks.gang[plan.bind_task]
+        for gang in set(gangs.tolist()):
+            self._starts.setdefault(cluster.parties[gang].work.name, []).append(cluster.cycle)
+        yield from ()
+
+
+class NoEvictionCycle(Check):
+    """9: with demand standing still evictions stop, and nobody is evicted again and again."""
+
+    def end(self, cluster: Cluster) -> Iterator[str]:
+        quiet = max(cluster.last_event, 0)
+        late = [e for e in cluster.evictions if e[0] > cluster.cycle - QUIET // 3]
+        if late:
+            yield f"evictions do not stop: {late[:4]}"
+        times = Counter({(c, v) for c, v, _ in cluster.evictions if c > quiet})
+        often = Counter(victim for _, victim in times)
+        for victim, count in often.items():
+            if count > _MOST:
+                yield f"{victim} was evicted {count} times after cycle {quiet}"
+
+
+class Settles(Check):
+    """36: with demand standing still the cluster comes to rest."""
+
+    def __init__(self) -> None:
+        self._last_bind = -1
+
+    def before(self, cluster: Cluster, snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+        if len(plan.bind_task):
+            self._last_bind = cluster.cycle
+        yield from ()
+
+    def end(self, cluster: Cluster) -> Iterator[str]:
+        if self._last_bind > cluster.cycle - QUIET // 3 and not _ending(cluster):
+            yield f"pods are still being bound in cycle {self._last_bind}"
+
+
+def _ending(cluster: Cluster) -> bool:
+    """Whether jobs that end by themselves keep the cluster in motion."""
+    return any(work.lasts for work in cluster.setup.works)
+
+
+class Deterministic(Check):
+    """16: the same snapshot gives the same plan."""
+
+    def before(self, cluster: Cluster, snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+        if cluster.cycle % 5:
+            return
+        again = decide(snapshot, DEFAULT)
+        for name in ("bind_task", "bind_node", "nominate_task", "evict_task", "evict_for"):
+            if not np.array_equal(getattr(plan, name), getattr(again, name)):
+                yield f"{name} differs between two runs on one snapshot"
+
+
+class Consistent(Check):
+    """A plan names each pod once, evicts what runs, and never what is not preemptible."""
+
+    def before(self, cluster: Cluster, snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+        state, gang = snapshot.tasks.state, snapshot.tasks.gang
+        placed = Counter([*plan.bind_task.tolist(), *plan.nominate_task.tolist()])
+        yield from (f"pod {task} is placed twice" for task, n in placed.items() if n > 1)
+        gone = Counter(plan.evict_task.tolist())
+        yield from (f"pod {task} is evicted twice" for task, n in gone.items() if n > 1)
+        for task in gone:
+            if state[task] != TaskState.RUNNING:
+                yield f"pod {task} is evicted but does not run"
+            for_gang = plan.evict_for[plan.evict_task.tolist().index(task)]
+            if not snapshot.gangs.preemptible[gang[task]] and for_gang >= 0:
+                yield f"pod {task} is evicted but not preemptible"
+
+
+def all_checks() -> list[Check]:
+    """A fresh set for one run."""
+    return [
+        NoOvercommit(),
+        GangsWhole(),
+        NotInVain(),
+        NoEvictionCycle(),
+        Settles(),
+        Deterministic(),
+        Consistent(),
+    ]
