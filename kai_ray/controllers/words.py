@@ -34,4 +34,6 @@ def name_table(encoded: Encoded) -> NameTable:
         queue=names.queue,
         gang=lambda gang: names.gang(gang).name,
         queue_of=queue_of,
+        level=names.topologies.level,
+        domain=names.topologies.domain,
     )

@@ -20,7 +20,7 @@ from kai_ray.scheduler.snapshot import (
     TaskState,
 )
 
-from . import queues
+from . import queues, topologies
 from .class_table import ClassArrays
 from .encoded import Encoded, Names, Orphan
 from .gang_table import GangArrays
@@ -56,6 +56,8 @@ class Assembly:
         self._classes: ClassArrays | None = None
         self._tree: queues.QueueTree | None = None
         self._tree_rows: dict[str, queues.QueueRow] = {}
+        self._topology_version: tuple[object, ...] = ()
+        self._topologies = topologies.TopologyTable()
         self._gang_version: tuple[object, ...] = ()
         self._gangs: GangArrays | None = None
         self._tasks: _TaskArrays | None = None
@@ -90,10 +92,10 @@ class Assembly:
     def _build(self) -> Encoded:
         e = self._encoder
         resources = e.classes.resources(e.nodes)
-        keys, topologies = e.classes.keys_in_use()
-        wanted = (e.nodes.version, tuple(keys), tuple(topologies), tuple(resources))
+        keys, peer_keys = e.classes.keys_in_use()
+        wanted = (e.nodes.version, tuple(keys), tuple(peer_keys), tuple(resources))
         if wanted != self._keys or self._codes is None:
-            self._codes = NodeCodes(e.nodes, keys, topologies, resources)
+            self._codes = NodeCodes(e.nodes, keys, peer_keys, resources)
             self._keys = wanted
         class_version = (wanted, e.classes.version)
         if class_version != self._class_version or self._classes is None:
@@ -103,9 +105,18 @@ class Assembly:
             self._tree = queues.build(e.queue_rows)
             self._tree_rows = dict(e.queue_rows)
             self._gang_version = ()
-        gang_version = (e.gangs.version, tuple(sorted(e.priorities.items())))
+        topology_version = (e.nodes.version, tuple(sorted(e.topologies.items())))
+        if topology_version != self._topology_version:
+            self._topologies = topologies.build(e.topologies, e.nodes)
+            self._topology_version = topology_version
+        gang_version = (
+            e.gangs.version,
+            tuple(sorted(e.priorities.items())),
+            topology_version[1],
+        )
         if gang_version != self._gang_version or self._gangs is None:
-            self._gangs = e.gangs.build(self._tree.row_of, e.priorities, e.config)
+            table = self._topologies
+            self._gangs = e.gangs.build(self._tree.row_of, e.priorities, e.config, table)
             self._gang_version = gang_version
         nodes, classes, gangs, tree = self._codes.nodes, self._classes, self._gangs, self._tree
         self._tasks = self._build_tasks(nodes, classes, gangs)
@@ -117,6 +128,7 @@ class Assembly:
             pod_index=self._tasks.index,
             pod_objects=e.pods.objects,
             leaf_names=_LeafNames(e),
+            topologies=self._topologies,
         )
         snapshot = Snapshot(
             now_s=0.0,
@@ -130,6 +142,7 @@ class Assembly:
             classes=classes.classes,
             peers=classes.peers,
             port_conflicts=classes.port_conflicts,
+            topologies=self._topologies.arrays,
             total=self._tasks.total,
         )
         problems: list[Problem] = [*sorted(e.problems.values()), *tree.problems]

@@ -15,6 +15,7 @@ from kai_ray.scheduler.snapshot import Bools, Snapshot
 
 from .problems import Problem
 from .shape import Shape
+from .topologies import TopologyTable
 
 
 class Orphan(NamedTuple):
@@ -37,6 +38,7 @@ class Names:
     pod_index: NDArray[np.int64]  # task row -> position in pod_order
     pod_objects: Mapping[Key, Object]
     leaf_names: Mapping[Key, tuple[str, ...]]  # gang -> name of each row of its tree
+    topologies: TopologyTable = field(default_factory=TopologyTable)
 
     def pod(self, row: int) -> Key:
         return self.pod_order[self.pod_index[row]]

@@ -13,7 +13,7 @@ from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Resource, key_of
 
-from . import groups, node_rows, queues
+from . import groups, node_rows, queues, topologies
 from .assemble import Assembly
 from .class_table import ClassTable
 from .encoded import Encoded
@@ -34,6 +34,7 @@ RESOURCES: tuple[Resource, ...] = (
     kinds.PV,
     kinds.PVC,
     kinds.CONFIG_MAP,
+    kinds.TOPOLOGY,
     kinds.POD_GROUP,
     kinds.BIND_REQUEST,
     kinds.POD,
@@ -51,6 +52,7 @@ class Encoder:
         self.storage = Storage()
         self.queue_rows: dict[str, queues.QueueRow] = {}
         self.priorities: dict[str, int] = {}
+        self.topologies: dict[str, tuple[topologies.Level, ...]] = {}
         self.problems: dict[tuple[str, Key], Problem] = {}
         self.pods = PodTable(self, member_of)
         self.inert_groups: set[Key] = set()
@@ -63,6 +65,7 @@ class Encoder:
             kinds.PRIORITY_CLASS: self._priority_class,
             kinds.QUEUE: self._queue,
             kinds.NODE: self._node,
+            kinds.TOPOLOGY: self._topology,
             kinds.POD_GROUP: self._group,
             kinds.BIND_REQUEST: self.pods.put_bind_request,
             kinds.POD: self.pods.put,
@@ -201,6 +204,19 @@ class Encoder:
         row, problem = guarded("Node", key, node_rows.read, new)
         self.report("Node", key, problem)
         self.nodes.put(key.name, row if row is not None else node_rows.inert())
+
+    def _topology(self, key: Key, new: Object | None) -> None:
+        """One that cannot be read does not exist: gangs that name it wait and are told so."""
+        before = self.topologies.pop(key.name, None)
+        levels: tuple[topologies.Level, ...] | None = None
+        problem: Problem | None = None
+        if new is not None:
+            levels, problem = guarded("Topology", key, topologies.read, new)
+        self.report("Topology", key, problem)
+        if levels is not None:
+            self.topologies[key.name] = levels
+        if levels != before:
+            self._other_version += 1
 
     def _group(self, key: Key, new: Object | None) -> None:
         if new is None or not in_shard(new, self.config):

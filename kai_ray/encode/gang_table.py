@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from .groups import GroupRow, TreeRow
 from .settings import EncodeConfig
 from .symbols import Symbols
 from .table import Table
+from .topologies import Bond, TopologyTable
 
 #: A leaf of a gang, known by namespace, group and subgroup whether or not the group exists yet.
 LeafKey = tuple[str, str, str]
@@ -50,10 +51,12 @@ class GangTable:
         self.leaves: Symbols[LeafKey] = Symbols()
         self.queues: Symbols[str] = Symbols()
         self.classes: Symbols[str] = Symbols()
+        self.bonds: Symbols[Bond] = Symbols()
         self.version = 0
         self._table: Table[tuple[str, str]] = Table(_COLUMNS)
         self._trees: dict[tuple[str, str], tuple[TreeRow, ...]] = {}
         self._parent, self._minimum, self._rank, self._symbol = (array("i") for _ in range(4))
+        self._bond = array("i")
         self._leaf = array("b")
         self._blocks: dict[int, list[int]] = {}
 
@@ -110,7 +113,14 @@ class GangTable:
     def _store(self, key: Key, tree: tuple[TreeRow, ...]) -> int:
         count = len(tree)
         free = self._blocks.get(count)
-        columns = (self._parent, self._leaf, self._minimum, self._rank, self._symbol)
+        columns = (
+            self._parent,
+            self._leaf,
+            self._minimum,
+            self._rank,
+            self._symbol,
+            self._bond,
+        )
         if free:
             start = free.pop()
         else:
@@ -130,6 +140,7 @@ class GangTable:
             self._leaf[at] = row.leaf
             self._minimum[at] = row.minimum
             self._rank[at] = rank[i]
+            self._bond[at] = self.bonds.acquire(row.bond) if row.bond else -1
             self._symbol[at] = (
                 self.leaves.acquire((key.namespace, key.name, row.name)) if row.leaf else -1
             )
@@ -138,10 +149,15 @@ class GangTable:
     def _free(self, start: int, count: int) -> None:
         for at in range(start, start + count):
             self.leaves.release(self._symbol[at])
+            self.bonds.release(self._bond[at])
         self._blocks.setdefault(count, []).append(start)
 
     def build(
-        self, queue_row: dict[str, int], priorities: dict[str, int], config: EncodeConfig
+        self,
+        queue_row: dict[str, int],
+        priorities: dict[str, int],
+        config: EncodeConfig,
+        topologies: TopologyTable,
     ) -> GangArrays:
         """All gangs by name; `priorities` has the value of the global default under ""."""
         keys = [Key(namespace, name) for name, namespace in self._table.order()]
@@ -181,6 +197,16 @@ class GangTable:
             minimum=_take(self._minimum, picked),
             rank=_take(self._rank, picked),
         )
+        if self.bonds.ids:
+            bond = _take(self._bond, picked)
+            named = ((symbol, one) for one, symbol in self.bonds.ids.items())
+            topology, required, preferred = topologies.columns(named, len(self.bonds))[:, bond]
+            subgroups = replace(
+                subgroups,
+                topology=topology,
+                required_level=required,
+                preferred_level=preferred,
+            )
         return GangArrays(gangs, subgroups, keys, symbol[leaf], column("held") != 0)
 
 

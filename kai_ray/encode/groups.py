@@ -13,6 +13,7 @@ from kai_ray.cluster.port import Object
 from .pod_rows import created, seconds
 from .problems import Malformed
 from .settings import EncodeConfig, spoken_name
+from .topologies import Bond, bond
 
 #: The leaf of pods that name no subgroup.
 DEFAULT_LEAF = "default"
@@ -26,6 +27,7 @@ class TreeRow(NamedTuple):
     parent: int
     leaf: bool
     minimum: int
+    bond: Bond | None = None  # which nodes must or should be near each other
 
 
 class GroupRow(NamedTuple):
@@ -92,6 +94,7 @@ def _tree(spec: dict[str, Any], config: EncodeConfig) -> tuple[TreeRow, ...]:
         return _flat(
             _count(spec.get("minMember"), 1, "spec.minMember"),
             _count(spec.get("minSubGroup"), 1, "spec.minSubGroup"),
+            bond(spec.get("topologyConstraint"), "spec.topologyConstraint"),
         )
     if len(subgroups) > config.max_subgroups:
         raise Malformed(
@@ -102,9 +105,9 @@ def _tree(spec: dict[str, Any], config: EncodeConfig) -> tuple[TreeRow, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _flat(minimum: int, sets: int) -> tuple[TreeRow, ...]:
+def _flat(minimum: int, sets: int, bond: Bond | None) -> tuple[TreeRow, ...]:
     """Shared by all gangs of a size: thousands of small objects less to keep and to collect."""
-    return (TreeRow("", -1, False, sets), TreeRow(DEFAULT_LEAF, 0, True, minimum))
+    return (TreeRow("", -1, False, sets, bond), TreeRow(DEFAULT_LEAF, 0, True, minimum))
 
 
 def _nested(spec: dict[str, Any], subgroups: list[dict[str, Any]]) -> tuple[TreeRow, ...]:
@@ -133,10 +136,10 @@ def _nested(spec: dict[str, Any], subgroups: list[dict[str, Any]]) -> tuple[Tree
             rows.append(_set(name, by_name[name], parent, children))
             pending += [(child, len(rows) - 1) for child in sorted(children[name])]
         else:
-            field = f"spec.subGroups[{name}].minMember"
-            rows.append(
-                TreeRow(name, parent, True, _count(by_name[name].get("minMember"), 0, field))
-            )
+            place, sub = f"spec.subGroups[{name}]", by_name[name]
+            minimum = _count(sub.get("minMember"), 0, f"{place}.minMember")
+            near = bond(sub.get("topologyConstraint"), f"{place}.topologyConstraint")
+            rows.append(TreeRow(name, parent, True, minimum, near))
     if len(rows) - 1 != len(by_name):
         looping = sorted(set(by_name) - {row.name for row in rows})
         raise Malformed(
@@ -147,8 +150,10 @@ def _nested(spec: dict[str, Any], subgroups: list[dict[str, Any]]) -> tuple[Tree
 
 def _set(name: str, spec: dict[str, Any], parent: int, children: dict[str, list[str]]) -> TreeRow:
     count = len(children.get(name, ()))
-    field = f"spec.subGroups[{name}].minSubGroup" if name else "spec.minSubGroup"
-    return TreeRow(name, parent, False, _count(spec.get("minSubGroup"), count, field))
+    place = f"spec.subGroups[{name}]" if name else "spec"
+    minimum = _count(spec.get("minSubGroup"), count, f"{place}.minSubGroup")
+    near = bond(spec.get("topologyConstraint"), f"{place}.topologyConstraint")
+    return TreeRow(name, parent, False, minimum, near)
 
 
 def _count(raw: Any, default: int, field: str) -> int:
