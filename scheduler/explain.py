@@ -117,11 +117,11 @@ def _no_room(wait: Wait, names: NameTable) -> str:
 def _fragmented(wait: Wait, names: NameTable) -> str:
     """Enough is free in parts of several devices, not on one (or not on as many as asked)."""
     asked, free = dict(wait.asked).get(GPU, 0), dict(wait.free).get(GPU, 0)
-    each = f"{_number(asked / max(wait.wanted, 1))} of GPUs a pod"
+    each = _plural(asked / max(wait.wanted, 1), "GPU")
     largest = _number(float(wait.detail)) if wait.detail else "0"
     return (
-        f"Waiting for a shared GPU: {each}, {_number(free)} free in all, but at most {largest} on "
-        "one device"
+        f"Waiting for shared GPUs: a pod asks for {each}, {_number(free)} free in all, at most "
+        f"{largest} of one device"
     )
 
 

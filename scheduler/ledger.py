@@ -32,6 +32,8 @@ _Charged: TypeAlias = "tuple[QueueRow, Amounts, Amounts]"
 _Filled: TypeAlias = "tuple[int, int, int, None]"
 #: (klass, node, pods that leave, device slots)
 _Released: TypeAlias = "tuple[int, int, int, tuple[int, ...], None, None, None]"
+#: (klass, node, pods that stay, leave, wait), device slots
+_Parted: TypeAlias = "tuple[tuple[int, int, int, int, int], tuple[int, ...]]"
 #: (leaf, node, pods that came)
 _Seated: TypeAlias = "tuple[int, int, int, None, None]"
 
@@ -69,7 +71,7 @@ class Ledger:
         self._open_gangs()
         self.topology: Bonds | None = bonds(snapshot, self.origin, self.node_of)
         """Domains of nodes, and who must stay in one; None where nobody must."""
-        self._log: list[_Booked | _Charged | _Filled | _Released | _Seated] = []
+        self._log: list[_Booked | _Charged | _Filled | _Released | _Seated | _Parted] = []
         self.changed: list[int] = []
         """Nodes whose books moved, undone moves included: caches read on from where they were."""
         self.state = 0
@@ -194,10 +196,7 @@ class Ledger:
         slots: tuple[int, ...],
     ) -> None:
         request = self._column[klass]
-        if self.gpus is not None and self.gpus.moves[klass]:
-            counts = idle, releasing, pods
-            self.gpus.move(klass, node, counts, slots, self.idle, self.releasing)
-            self.any_releasing = True
+        self._part(klass, node, (idle, 0, releasing), slots)
         if idle:
             self.idle[:, node] -= request if idle == 1 else request * idle
         if releasing:
@@ -206,6 +205,24 @@ class Ledger:
         if pods:
             self._move(klass, node, pods)
         self.changed.append(node)
+
+    def _part(
+        self, klass: int, node: int, states: tuple[int, int, int], slots: tuple[int, ...]
+    ) -> None:
+        """Moves shared devices and claims: by how many pods grow those that (stay, leave, wait)."""
+        if self.gpus is not None and self.gpus.moves[klass]:
+            self.gpus.move(klass, node, states, slots, self.idle, self.releasing)
+            self.any_releasing = True
+
+    def stay(self, klass: int, node: int, slots: tuple[int, ...]) -> None:
+        """A pod that was released, and then promised the same place again, never leaves."""
+        self._part(klass, node, (1, -1, -1), slots)
+        self._log.append(((klass, node, 1, -1, -1), slots))
+
+    def vacate(self, klass: int, node: int, slots: tuple[int, ...]) -> None:
+        """A pod that was given its place in this cycle, and released, was never there."""
+        self.book(klass, node, -1, 1, 0, slots)
+        self.stay(klass, node, slots)  # of what is booked, only that it left remains
 
     def release(self, klass: int, node: int, pods: int, slots: tuple[int, ...] = ()) -> None:
         """Pods that hold room on a node are to leave: it is about to be free.
@@ -216,8 +233,7 @@ class Ledger:
         self._log.append((klass, node, pods, slots, None, None, None))
 
     def _release(self, klass: int, node: int, pods: int, slots: tuple[int, ...]) -> None:
-        if self.gpus is not None and self.gpus.moves[klass]:
-            self.gpus.move(klass, node, (0, -pods, 0), slots, self.idle, self.releasing)
+        self._part(klass, node, (-pods, pods, 0), slots)
         charged = self.nodes.allocatable[:, node] > 0  # see _held
         self.releasing[:, node] += self._column[klass] * charged * pods
         self.any_releasing = True
@@ -292,6 +308,9 @@ class Ledger:
             if len(entry) == 6:
                 klass, node, idle, releasing, pods, slots = entry
                 self._book(klass, node, -idle, -releasing, -pods, slots)
+            elif len(entry) == 2:
+                (klass, node, firm, leaving, promised), slots = entry
+                self._part(klass, node, (-firm, -leaving, -promised), slots)
             elif len(entry) == 3:
                 row, row.allocated, row.non_preemptible = entry
             elif len(entry) == 7:

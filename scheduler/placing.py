@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from .actions.attempt import Attempt
 from .capacity import over_capacity
 from .gpu.memory_price import MemoryPrice, memory_prices
@@ -189,7 +191,8 @@ class Placer:
         price, fit = self.by_memory.get(klass), self._session.fits.of(klass)
         if price is None or not (fit.later > 0).any():
             return None
-        ledger, least = self._ledger, int(price.gpus.argsort(kind="stable")[0])
+        ledger = self._ledger
+        least = int(np.where(fit.later > 0, price.gpus, np.inf).argmin())
         path = ledger.path(self._queue[gang])
         return over_capacity(ledger.queues, path, price.amount(least), self._preemptible[gang])
 

@@ -140,13 +140,13 @@ class GpuBook:
         self,
         klass: int,
         node: int,
-        counts: tuple[int, int, int],
+        states: tuple[int, int, int],
         slots: tuple[int, ...],
         idle: Ints,
         releasing: Ints,
     ) -> None:
-        """Moves pods of a class as the ledger's `book` does: (idle, releasing, pods)."""
-        firm, leaving, promised = _states(counts)
+        """Moves pods of a class: by how many grow those that (stay, leave, wait for room)."""
+        firm, leaving, promised = states
         if self.shares[klass]:
             pods = max(abs(firm), abs(leaving), abs(promised))
             if len(slots) != pods * self.devices.devices[klass]:
@@ -176,14 +176,3 @@ class GpuBook:
 
 def _numbers(rows: NDArray[np.intp]) -> list[int]:
     return rows.tolist()
-
-
-def _states(counts: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(idle, releasing, pods) as changes of pods that (stay, leave, wait for room).
-
-    (0, -n, 0) is n pods that start to leave.
-    """
-    idle, releasing, pods = counts
-    if idle or pods:
-        return idle, 0, releasing
-    return releasing, -releasing, 0

@@ -99,7 +99,7 @@ class Room:
             row = self._ledger.queues[queue]
             over = [
                 need - (limit - used) if need > 0 and limit != UNLIMITED else 0.0
-                for used, need, limit in zip(row.allocated, attempt.need, row.limit, strict=True)
+                for used, need, limit in zip(row.allocated, attempt.gate, row.limit, strict=True)
             ]
             if max(over) > 0:
                 found.append((queue, (over[0], over[1], over[2])))

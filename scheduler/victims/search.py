@@ -157,6 +157,7 @@ class Search:
         """Drops victims that are not needed, the last in the order first."""
         kept = [step for step in chosen if outcome.away(step)]
         found: Outcome | None = outcome
+        serves = list(chosen)  # the last set that did, members included that came back
         if self._needed_for_room(kept):
             return outcome
         for step in kept[::-1]:
@@ -170,11 +171,11 @@ class Search:
                 self._books.ledger.roll_back(found.mark)
             found = self._serves(fewer)
             if found is not None:
-                kept = [s for s in fewer if found.away(s)]
+                serves, kept = fewer, [s for s in fewer if found.away(s)]
                 if self._needed_for_room(kept):
                     break
         if found is None:
-            found = self._serves(kept)
+            found = self._serves(serves)
             assert found is not None, "the same set serves again"
         return found
 
