@@ -1,4 +1,4 @@
-"""Whether the queue of a gang lets it compete at all."""
+"""Whether a gang may compete at all: its queue, the queue's rules for it, its own suspension."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .snapshot import Bools, Codes, Queues, Snapshot
 
 
 def queue_refusal(snapshot: Snapshot) -> Codes:
-    """[G] the Reason why the gang's queue starts nothing; NONE where the gang may compete."""
+    """[G] the Reason why the gang starts nothing; NONE where the gang may compete."""
     queues, queue = snapshot.queues, snapshot.gangs.queue
     found = np.full(queue.shape[0], int(Reason.NONE), dtype=np.int32)
     if queues.count:
@@ -18,6 +18,9 @@ def queue_refusal(snapshot: Snapshot) -> Codes:
         found[paused(queues)[at]] = int(Reason.QUEUE_PAUSED)
         found[_has_children(queues)[at]] = int(Reason.QUEUE_NOT_A_LEAF)
     found[queue < 0] = int(Reason.QUEUE_NOT_FOUND)
+    stated = snapshot.gangs.refusal
+    if stated is not None:
+        found = np.where(found == int(Reason.NONE), stated, found)
     return found
 
 

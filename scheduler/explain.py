@@ -212,6 +212,19 @@ def _topology(wait: Wait, names: NameTable) -> str:
     return f"{line}; nearest: {near}, lacks {lacks}"
 
 
+def _reserved(wait: Wait, names: NameTable) -> str:
+    """Either nodes are kept for others, or a number of GPUs that queues have reserved."""
+    cause = wait.queue_cause
+    if cause is None or cause.reason is not Reason.RESERVED_FOR_OTHERS:
+        return _no_room(wait, names)
+    free = _number(max(cause.bound - cause.used, 0))
+    kept = amount(cause.resource, cause.bound, names.resources)
+    return (
+        f"Waiting for GPUs: queue {names.queue(cause.queue)} keeps {kept} in reserve, of which "
+        f"{free} are unused; {_plain(cause.resource, cause.requested)} asked"
+    )
+
+
 def _fixed(text: str) -> Callable[[Wait, NameTable], str]:
     def say(wait: Wait, names: NameTable) -> str:
         return f"{text}: {wait.detail}" if wait.detail else text
@@ -237,6 +250,16 @@ _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
     Reason.QUEUE_NOT_FOUND: _queue_refuses("does not exist", "create it or name another"),
     Reason.QUEUE_NOT_A_LEAF: _queue_refuses("has child queues", "name one of those"),
     Reason.QUEUE_PAUSED: _queue_refuses("is paused, or one above it", "resume it to start jobs"),
+    Reason.PRIORITY_NOT_ALLOWED: _queue_refuses(
+        "does not allow its priority class",
+        "use one that kai.scheduler/allowed-priority-classes of the queue names",
+    ),
+    Reason.MAX_RUN_TIME_REACHED: _queue_refuses(
+        "ended it at its maximum run time",
+        "remove the annotation kai.scheduler/max-run-time-reached of the PodGroup to run it again",
+    ),
+    Reason.SUSPENDED: _fixed("Suspended: resume it to start it (kai job resume)"),
+    Reason.RESERVED_FOR_OTHERS: _reserved,
     Reason.VOLUME_CLAIM_NOT_FOUND: _fixed(
         "Waiting for a volume claim that is not there or not bound"
     ),
@@ -272,6 +295,8 @@ _PHRASES = {
     Reason.NODE_NOT_READY: "not ready",
     Reason.NODE_CORDONED: "cordoned",
     Reason.NODE_SELECTOR_MISMATCH: "outside its node selector or affinity",
+    Reason.QUEUE_NODE_POOL_MISMATCH: "that its queue may not use (node pool or GPU type)",
+    Reason.RESERVED_FOR_OTHERS: "kept for other workloads",
     Reason.UNTOLERATED_TAINT: "with a taint it does not tolerate",
     Reason.HOST_PORT_IN_USE: "where its host port is taken",
     Reason.POD_AFFINITY_UNSATISFIED: "without the pods it must be near",

@@ -25,6 +25,7 @@ from .filters.gpu_kind import large_enough, memory_known, partitioned_alike, sha
 from .filters.labels import selected
 from .filters.pod_affinity import apart, avoids_itself, near
 from .filters.ports import holds_port, ports_free
+from .filters.queue_nodes import not_reserved, queue_may_use
 from .filters.readiness import ready, uncordoned
 from .filters.taints import tolerated
 from .filters.topology_spread import spread
@@ -36,6 +37,7 @@ from .reason import Reason
 from .rules import Filter, Reads, Score
 from .scores.availability import fits_now
 from .scores.gpu_sharing import hosts_share
+from .scores.layout import laid_out
 from .scores.packing import cpu_binpack, cpu_spread, gpu_binpack, gpu_spread
 from .scores.pod_affinity import liked_company
 from .scores.preferences import (
@@ -50,7 +52,7 @@ from .scores.resource_type import cpu_node_for_cpu_pod
 from .session import Session
 from .shares.fair_share import fair_share
 from .shares.row import Amounts, QueueRow
-from .snapshot import Codes, Floats, Queues, Tasks
+from .snapshot import Codes, Floats, Layout, Queues, Tasks
 from .victims import knobs
 from .victims.knobs import Evicting
 
@@ -75,6 +77,8 @@ class Policy:
     task_order: Callable[[Tasks, Codes], Codes] = task_order
     share: Callable[[Queues, Floats, Floats, float], Floats] = fair_share
     k_value: float = 1.0  # how strongly past usage moves over-quota shares
+    user_fairness: bool = True
+    """Among equals of a queue, users who had less lately go first (where the usage is known)."""
     nominated_weight: float = 10_000_000.0  # the node named by a pod's nominatedNodeName
     evicting: Evicting = knobs.DEFAULT
     device_order: DeviceOrder = packed
@@ -88,6 +92,8 @@ FILTERS = (
     Filter(ready, Reason.NODE_NOT_READY),
     Filter(uncordoned, Reason.NODE_CORDONED),
     Filter(selected, Reason.NODE_SELECTOR_MISMATCH),
+    Filter(queue_may_use, Reason.QUEUE_NODE_POOL_MISMATCH),
+    Filter(not_reserved, Reason.RESERVED_FOR_OTHERS),
     Filter(tolerated, Reason.UNTOLERATED_TAINT),
     Filter(partitioned_alike, Reason.MIG_MISMATCH),
     Filter(shareable, Reason.GPU_NOT_SHAREABLE),
@@ -103,16 +109,19 @@ FILTERS = (
 
 
 def scores(gpu: Placement | None, cpu: Placement | None) -> tuple[Score, ...]:
-    """The default scores with a layout for pods with GPUs and for the others; None = neither."""
-    by_gpu = {Placement.BINPACK: gpu_binpack, Placement.SPREAD: gpu_spread}
-    by_cpu = {Placement.BINPACK: cpu_binpack, Placement.SPREAD: cpu_spread}
+    """The default scores with a layout for pods with GPUs and for the others; None = neither.
+
+    A queue may say otherwise for its own pods (ClassRules.layout).
+    """
     layout: list[Score] = []
-    if gpu is not None:
-        packs = gpu is Placement.BINPACK
-        layout.append(Score(by_gpu[gpu], 9.0 if packs else 1.0, Reads.ROOM, packs))
-    if cpu is not None:
-        packs = cpu is Placement.BINPACK
-        layout.append(Score(by_cpu[cpu], 9.0 if packs else 1.0, Reads.ROOM, packs))
+    for wanted, binpack, spread_ in (
+        (gpu, gpu_binpack, gpu_spread),
+        (cpu, cpu_binpack, cpu_spread),
+    ):
+        packed_ = laid_out(binpack, Layout.BINPACK, wanted is Placement.BINPACK)
+        layout.append(Score(packed_, 9.0, Reads.ROOM, packs=True))
+        apart_ = laid_out(spread_, Layout.SPREAD, wanted is Placement.SPREAD)
+        layout.append(Score(apart_, 1.0, Reads.ROOM))
     return (
         Score(liked_company, 1_000_000.0, Reads.PEERS),
         Score(hosts_share, 10_000.0, Reads.ROOM),

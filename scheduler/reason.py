@@ -43,6 +43,14 @@ class Reason(IntEnum):
     TOPOLOGY_UNSATISFIED = 44  # it fits, but in no single domain of the level that it requires
     TOPOLOGY_NOT_FOUND = 45
     TOPOLOGY_LEVEL_NOT_FOUND = 46
+    # rules of the queue for its gangs
+    QUEUE_NODE_POOL_MISMATCH = 36  # the queue may not use the node: its pool or GPU type
+    RESERVED_FOR_OTHERS = 37  # the node, or what is free in all, is kept for others
+    PRIORITY_NOT_ALLOWED = 38
+    MAX_RUN_TIME_REACHED = 39
+    # somebody said so
+    SUSPENDED = 90
+    QUEUE_DRAINED = 91  # it left because its queue was emptied
     # it is on its way
     WAITING_FOR_RELEASE = 50
     BACKING_OFF = 51

@@ -105,6 +105,14 @@ class Spread:
     honor_taints: bool = False
 
 
+class Layout(IntEnum):
+    """How the pods of a class are laid out over nodes that suit equally."""
+
+    POLICY = 0  # as the Policy says
+    BINPACK = 1
+    SPREAD = 2
+
+
 @dataclass(frozen=True, slots=True)
 class ClassRules:
     """What a class asks of its node beyond resources. Indices into the snapshot's tables."""
@@ -118,6 +126,9 @@ class ClassRules:
     preferred_affinity: tuple[tuple[int, int], ...] = ()  # (signed weight, PeerTerm index)
     spread: tuple[Spread, ...] = ()
     claims: tuple[int, ...] = ()  # resource claims that its pods share, of Gpus.claims
+    queue_nodes: tuple[Selector, ...] = ()  # AND of selectors that its queue adds (filters/queue)
+    reserved: tuple[Selector, ...] = ()  # nodes not kept for others (same form)
+    layout: Layout = Layout.POLICY  # how its pods are laid out, where its queue says so
     blocked: int = 0  # a Reason value: no node can ever take it (missing claim, ...); 0 = none
     blocked_detail: str = ""  # the object that blocks it, for the sentence shown
 
@@ -193,6 +204,8 @@ class Gangs:
     hold_until_s: Floats | None = None
     """[G] until when the nodes that its pending pods are nominated to are kept for it, because
     others were evicted there on its behalf; NaN = no hold."""
+    user_usage: Floats | None = None  # [G] what its user had lately, as a part of the cluster: >= 0
+    refusal: Codes | None = None  # [G] a Reason why it may not compete (see admittance); 0 = none
 
     @property
     def count(self) -> int:

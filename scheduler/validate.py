@@ -155,6 +155,8 @@ _OPTIONAL = {
     "last_eviction_s",
     "checkpoint_s",
     "hold_until_s",
+    "user_usage",
+    "refusal",
     "budget",
 }
 #: Per table: field -> dimensions and element type.
@@ -199,6 +201,8 @@ _FIELDS: dict[str, dict[str, str]] = {
         "last_eviction_s": "G:f8",
         "checkpoint_s": "G:f8",
         "hold_until_s": "G:f8",
+        "user_usage": "G:f8",
+        "refusal": "G:i4",
     },
     "subgroups": {
         "gang": "S:i4",

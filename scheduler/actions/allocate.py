@@ -13,6 +13,7 @@ from ..capacity import over_capacity
 from ..gang_state import ready
 from ..holds import honour
 from ..orders.job_iteration import Job, JobIteration
+from ..orders.user_order import seniority
 from ..placing import Placer, Shortfall, wait_as_a_whole
 from ..session import Miss, Placed, Session
 from .attempt import Attempt
@@ -34,7 +35,7 @@ class Allocate:
         self._queue: list[int] = gangs.queue.tolist()
         self._preemptible: list[bool] = gangs.preemptible.tolist()
         self._priority: list[int] = gangs.priority.tolist()
-        self._created_s: list[float] = gangs.created_s.tolist()
+        self._created_s: list[float] = seniority(gangs, session.policy.user_fairness).tolist()
         self._rank: list[int] = gangs.rank.tolist()
         #: Per class, the smallest number of pods that found no place. Room only shrinks in this
         #: action, so it holds to its end; only for classes that do not look at other pods.

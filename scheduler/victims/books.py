@@ -11,6 +11,7 @@ from ..gang_state import ABOVE_MINIMUM, AT_MINIMUM, BELOW_MINIMUM, ready
 from ..orders.job_iteration import Job
 from ..orders.job_order import JobKey
 from ..orders.subgroup_order import GangTree, gang_tree
+from ..orders.user_order import seniority
 from ..placing import Placer
 from ..session import Placed, Session
 from ..shares.row import NOTHING, Amounts
@@ -52,9 +53,9 @@ class VictimBooks:
         self.charge: list[Amounts] = [
             (a, b, c) for a, b, c in snapshot.classes.queue_request.T.tolist()
         ]
-        self._created: list[float] = gangs.created_s.tolist()
+        self._created: list[float] = seniority(gangs, session.policy.user_fairness).tolist()
         self._rank: list[int] = gangs.rank.tolist()
-        self._age, self._name = ages_by_lost_work(snapshot)
+        self._age, self._name = ages_by_lost_work(snapshot, np.array(self._created))
         self._trees: dict[int, GangTree] = {}
         self.disrupted = [0] * len(snapshot.disruptions)
         """Pods of each disruption budget that this cycle evicts."""

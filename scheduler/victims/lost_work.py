@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..snapshot import Snapshot, stated
+from ..snapshot import Floats, Snapshot, stated
 
 
-def ages_by_lost_work(snapshot: Snapshot) -> tuple[list[float], list[int]]:
+def ages_by_lost_work(
+    snapshot: Snapshot, seniority: Floats | None = None
+) -> tuple[list[float], list[int]]:
     """Per gang, the creation time and name rank by which victims are ordered: later ones go first.
 
+    `seniority` [G] stands for the creation times where the policy orders by more than age.
     They are the gang's own, but for gangs of one queue and priority that report checkpoints: the
     one that loses least of them stands where the newest would.
     """
     gangs = snapshot.gangs
-    created, rank = gangs.created_s.copy(), gangs.rank.copy()
+    first = gangs.created_s if seniority is None else seniority
+    created, rank = first.copy(), gangs.rank.copy()
     if gangs.checkpoint_s is not None:
         saved = np.fmax(gangs.checkpoint_s, gangs.last_start_s)
         saved = np.where(np.isnan(gangs.checkpoint_s), np.nan, saved)
@@ -29,7 +33,7 @@ def ages_by_lost_work(snapshot: Snapshot) -> tuple[list[float], list[int]]:
             groups.setdefault((int(gangs.queue[gang]), int(gangs.priority[gang])), []).append(gang)
         for members in groups.values():
             by_age = sorted(members, key=lambda g: (-created[g], -rank[g]))
-            places = [(gangs.created_s[g], gangs.rank[g]) for g in by_age]
+            places = [(first[g], gangs.rank[g]) for g in by_age]
             by_loss = sorted(by_age, key=lambda g: lost[g])  # stable: equals stay by age
             for gang, place in zip(by_loss, places, strict=True):
                 created[gang], rank[gang] = place
