@@ -7,7 +7,8 @@ from typing import Any
 from kai_ray.admission.refusal import cause, refusal
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, NotFound, Object, Port
-from kai_ray.encode.queues import RESOURCES, cycle_through, quantity_error
+from kai_ray.encode.problems import Malformed
+from kai_ray.encode.queues import RESOURCES, cycle_through, min_runtime, quantity_error
 
 _DEEPEST = 64
 
@@ -82,6 +83,11 @@ def quantity_causes(queue: Object) -> list[Object]:
         isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= 2**31
     ):
         causes.append(cause("spec.priority", f"{priority!r} is not a 32-bit integer"))
+    for key in ("preemptMinRuntime", "reclaimMinRuntime"):
+        try:
+            min_runtime(spec, key)
+        except Malformed as error:
+            causes.append(cause(error.field, error.mend))
     for name, _ in RESOURCES:
         share = spec["resources"].get(name)
         if share is None:

@@ -33,6 +33,8 @@ GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
 LAST_START = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
 STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
+CHECKPOINT_TIME = "kai.scheduler/checkpoint-time"  # when the workload last saved its work
+SEMI_PREEMPTIBLE = "semi-preemptible"  # value of PREEMPTIBILITY: only pods above the minimum go
 
 # Kueue's synonyms
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
@@ -44,6 +46,11 @@ MANAGED_NAMESPACE = "kai.scheduler/managed"
 MIN_MEMBER = "kai.scheduler/min-member"
 QUEUE_PAUSED = "kai.scheduler/paused"
 RESUME_AT = "kai.scheduler/resume-at"  # on a workload that the scheduler has suspended
+SUSPENDED_AT = "kai.scheduler/suspended-at"  # on the same: when
+QUEUED_SINCE = "kai.scheduler/queued-since"  # on the same: its place in the queue
+HOLD = "kai.scheduler/hold"  # on a PodGroup: the room that others leave for it, and until when
+QUARANTINED_UNTIL = "kai.scheduler/quarantined-until"  # on a Node that rejects pods
+QUARANTINE_REASON = "kai.scheduler/quarantine-reason"
 STALE_EVICTIONS = "kai.scheduler/stale-evictions"  # on a PodGroup or workload: how often so far
 RUN_TIME = "kai.scheduler/sim-run-time"
 EXIT_CODE = "kai.scheduler/sim-exit-code"

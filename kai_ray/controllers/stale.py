@@ -24,7 +24,7 @@ from kai_ray.controllers.events import Events
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.suspend import SWITCH, can_suspend, suspended, switch
 from kai_ray.encode import Encoder
-from kai_ray.podgrouper.durations import parse_duration
+from kai_ray.api.durations import parse_duration
 from kai_ray.scheduler.gang_state import leaf_counts, met, ready
 from kai_ray.scheduler.snapshot import ALLOCATED, Bools, TaskState
 

@@ -13,6 +13,7 @@ from kai_ray.cluster.port import Key
 from kai_ray.scheduler.snapshot import (
     QUEUE_RESOURCES,
     USED,
+    Bools,
     Floats,
     Nodes,
     Snapshot,
@@ -23,6 +24,7 @@ from kai_ray.scheduler.snapshot import (
 from . import queues, topologies
 from .class_table import ClassArrays
 from .encoded import Encoded, Names, Orphan
+from .eviction_rows import with_evictions
 from .gang_table import GangArrays
 from .groups import DEFAULT_LEAF
 from .node_rows import NodeCodes
@@ -146,14 +148,25 @@ class Assembly:
             total=self._tasks.total,
         )
         problems: list[Problem] = [*sorted(e.problems.values()), *tree.problems]
-        return Encoded(
+        encoded = Encoded(
             snapshot,
             names,
             tuple(problems),
             self._tasks.orphans,
             tuple(classes.shapes),
             gangs.held,
+            self._bare(gangs),
         )
+        return with_evictions(encoded, e.evictions, e.budgets)
+
+    def _bare(self, gangs: GangArrays) -> Bools:
+        """[G] gangs with a pod of nobody's."""
+        assert self._tasks is not None
+        bare = self._encoder.pods.table.column("bare")[self._tasks.index] != 0
+        gang = self._tasks.tasks.gang
+        found = np.zeros(gangs.gangs.count, dtype=np.bool_)
+        found[gang[bare & (gang >= 0)]] = True
+        return found
 
     def _build_tasks(self, nodes: Nodes, classes: ClassArrays, gangs: GangArrays) -> _TaskArrays:
         e = self._encoder

@@ -76,3 +76,5 @@ class Encoded:
     orphans: tuple[Orphan, ...] = ()
     shapes: tuple[Shape, ...] = ()  # per class
     held: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))  # [G]
+    bare: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """[G] gangs with pods that nobody would make again."""

@@ -13,7 +13,7 @@ from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Resource, key_of
 
-from . import groups, node_rows, queues, topologies
+from . import budgets, eviction_facts, groups, node_rows, queues, topologies
 from .assemble import Assembly
 from .class_table import ClassTable
 from .encoded import Encoded
@@ -35,6 +35,7 @@ RESOURCES: tuple[Resource, ...] = (
     kinds.PVC,
     kinds.CONFIG_MAP,
     kinds.TOPOLOGY,
+    kinds.PDB,
     kinds.POD_GROUP,
     kinds.BIND_REQUEST,
     kinds.POD,
@@ -54,6 +55,8 @@ class Encoder:
         self.priorities: dict[str, int] = {}
         self.topologies: dict[str, tuple[topologies.Level, ...]] = {}
         self.problems: dict[tuple[str, Key], Problem] = {}
+        self.budgets = budgets.BudgetTable()
+        self.evictions = eviction_facts.EvictionTable()
         self.pods = PodTable(self, member_of)
         self.inert_groups: set[Key] = set()
         self._held: set[Key] = set()
@@ -66,6 +69,7 @@ class Encoder:
             kinds.QUEUE: self._queue,
             kinds.NODE: self._node,
             kinds.TOPOLOGY: self._topology,
+            kinds.PDB: self._budget,
             kinds.POD_GROUP: self._group,
             kinds.BIND_REQUEST: self.pods.put_bind_request,
             kinds.POD: self.pods.put,
@@ -78,6 +82,8 @@ class Encoder:
             self.nodes.version,
             self.gangs.version,
             self.pods.version,
+            self.evictions.version,
+            self.budgets.version,
             self._other_version,
         )
 
@@ -224,9 +230,17 @@ class Encoder:
             self._rows.pop(key, None)
             self.report("PodGroup", key, None)
             self._inert(key, False)
+            self.evictions.remove(key)
+            self.report("PodGroup note", key, None)
             return
         row, problem = guarded("PodGroup", key, groups.read, new, self.config)
+        facts, wrong = guarded("PodGroup", key, eviction_facts.read, new)
+        if wrong is not None:
+            row, problem = None, problem or wrong
         self.report("PodGroup", key, problem)
+        soft, _ = guarded("PodGroup", key, eviction_facts.soft_problem, new)
+        note = Problem("PodGroup note", *key, soft.field, soft.mend) if soft else None
+        self.report("PodGroup note", key, note)
         if row is None:
             row, _ = guarded("PodGroup", key, groups.frame, new)
             if row is None:
@@ -234,6 +248,18 @@ class Encoder:
         self._inert(key, problem is not None)
         self._rows[key] = row
         self._regroup(key)
+        self.evictions.put(key, facts)
+
+    def _budget(self, key: Key, new: Object | None) -> None:
+        budget, problem = None, None
+        if new is not None:
+            budget, problem = guarded("PodDisruptionBudget", key, budgets.read, new)
+        self.report("PodDisruptionBudget", key, problem)
+        self.budgets.put(key, budget)
+
+    def set_leaving(self, group: Key, leaving: bool) -> None:
+        """A gang that is told to go: its places are about to be free, nothing of it starts."""
+        self.evictions.set_leaving(group, leaving)
 
     def _inert(self, key: Key, inert: bool) -> None:
         if inert == (key in self.inert_groups):

@@ -33,6 +33,7 @@ _COLUMNS = (
     ("task_priority", "q"),
     ("created_s", "d"),
     ("stuck_s", "d"),
+    ("bare", "b"),
 )
 LEAF, KLASS, NODE, NOMINATED = 0, 1, 2, 3
 _CARRIED = f"metadata.annotations[{names.POD_GROUP}]"
@@ -132,6 +133,7 @@ class PodTable:
             pod_rows.task_priority(labels),
             created_s,
             standing.stuck_s,
+            int(not meta.get("ownerReferences")),
         )
         before = self.table.put(key, row)
         if before is not None:

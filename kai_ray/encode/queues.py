@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kai_ray.api import labels as names
+from kai_ray.api.durations import parse_duration
 from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import QUEUE_RESOURCES, Queues
 
@@ -28,6 +29,8 @@ class QueueRow:
     created_s: float
     amounts: tuple[tuple[float, float, float], ...]  # (quota, limit, weight) per resource
     paused: bool
+    preempt_min_runtime_s: float | None = None  # None = asks the parent
+    reclaim_min_runtime_s: float | None = None
     problem: Problem | None = None
 
 
@@ -56,6 +59,8 @@ def read(queue: Object) -> QueueRow:
                 for name, unit in RESOURCES
             ),
             paused=annotations.get(names.QUEUE_PAUSED) == "true",
+            preempt_min_runtime_s=min_runtime(spec, "preemptMinRuntime"),
+            reclaim_min_runtime_s=min_runtime(spec, "reclaimMinRuntime"),
         )
     except MISREAD as error:
         field, mend = (
@@ -65,7 +70,7 @@ def read(queue: Object) -> QueueRow:
         )
         problem = Problem("Queue", "", meta["name"], field, mend)
         still = ((0.0, -1.0, 0.0),) * QUEUE_RESOURCES
-        return QueueRow(parent, DEFAULT_PRIORITY, 0.0, still, True, problem)
+        return QueueRow(parent, DEFAULT_PRIORITY, 0.0, still, True, problem=problem)
 
 
 def quantity_error(raw: Any) -> str:
@@ -100,6 +105,17 @@ def _priority(raw: Any) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or abs(raw) > 2**31 - 1:
         raise Malformed("spec.priority", f"{raw!r} is not a 32-bit integer")
     return raw
+
+
+def min_runtime(spec: dict[str, Any], key: str) -> float | None:
+    """Seconds for which a gang that has started is safe; raises Malformed."""
+    raw = spec.get(key)
+    if raw is None:
+        return None
+    found = parse_duration(raw) if isinstance(raw, str) else None
+    if found is None or found < 0:
+        raise Malformed(f"spec.{key}", f"{raw!r} is not a duration of 0s or more, such as 10m")
+    return found
 
 
 def cycle_through(start: str, parent_of: dict[str, str]) -> list[str]:
@@ -172,4 +188,18 @@ def _arrays(rows: dict[str, QueueRow], order: list[str], row_of: dict[str, int])
         weight=np.ascontiguousarray(amounts[:, :, 2].T),
         usage=np.zeros((QUEUE_RESOURCES, count)),
         paused=paused,
+        **_min_runtimes([rows[name] for name in order]),
     )
+
+
+def _min_runtimes(rows: list[QueueRow]) -> dict[str, Any]:
+    """The columns that any queue states; NaN = ask the parent."""
+    columns = {
+        "preempt_min_runtime_s": [row.preempt_min_runtime_s for row in rows],
+        "reclaim_min_runtime_s": [row.reclaim_min_runtime_s for row in rows],
+    }
+    return {
+        name: np.array([math.nan if v is None else v for v in values])
+        for name, values in columns.items()
+        if any(v is not None for v in values)
+    }

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kai_ray.api import labels as keys
+from kai_ray.api.durations import parse_duration
 
-from .durations import parse_duration
 from .groups import Member
 from .values import (
     Object,

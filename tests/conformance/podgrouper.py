@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kai_ray.podgrouper.durations import parse_duration
+from kai_ray.api.durations import parse_duration
 from kai_ray.podgrouper.groups import Group, SubGroup, Topology
 from kai_ray.podgrouper.kinds import (
     aml,

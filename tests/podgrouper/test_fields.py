@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kai_ray.podgrouper.durations import parse_duration
+from kai_ray.api.durations import parse_duration
 from kai_ray.podgrouper.fields import queue_of
 from kai_ray.podgrouper.plan import PlanReader
 from kai_ray.podgrouper.workload import Workload
