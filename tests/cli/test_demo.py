@@ -22,7 +22,7 @@ def run(tmp_path: Path, *args: str, shared: bool = False) -> subprocess.Complete
     """`shared`: take upstream samples from where tests find them."""
     file = tmp_path / "cluster.yaml"
     text = (EXAMPLES / "cluster.yaml").read_text()
-    file.write_text(text.replace("meanSeconds: 9", "meanSeconds: 2").replace("spread: 2", ""))
+    file.write_text(text.replace("meanSeconds: 9", "meanSeconds: 4").replace("spread: 2", ""))
     command = [sys.executable, "-c", "from kai_ray.cli import main; main()", "demo"]
     env = {**os.environ, "KAI_SHARED": str(shared_dir() if shared else tmp_path / "none")}
     return subprocess.run(
@@ -80,7 +80,7 @@ def test_a_workload_that_cannot_start_makes_it_fail(tmp_path: Path) -> None:
     text = (EXAMPLES / "workloads" / "job.yaml").read_text()
     text = text.replace("name: evaluate", "name: huge").replace('gpu: "1"', 'gpu: "9"')
     (folder / "job.yaml").write_text(text)
-    done = run(tmp_path, "--manifests", str(folder), "--timeout", "8")
+    done = run(tmp_path, "--manifests", str(folder), "--timeout", "12")
     assert done.returncode == 1
     assert "Job huge (Waiting)" in done.stderr
 
