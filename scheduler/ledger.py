@@ -99,7 +99,11 @@ class Ledger:
         return book
 
     def _seal(self) -> None:
-        """What may be overdrawn from the start: what the ledger must never fall below."""
+        """What is kept for others, and what the ledger must never fall below from here on."""
+        kept = self.snapshot.kept
+        if kept is not None:
+            free = np.maximum(self.idle + self.releasing, 0)
+            self.releasing -= np.minimum(kept[:, self.origin], free)
         self.any_releasing = bool(self.releasing.any())
         self._floor = np.minimum(self.idle, 0), np.minimum(self.idle + self.releasing, 0)
 

@@ -282,6 +282,9 @@ class Snapshot:
     peers: tuple[PeerTerm, ...] = ()
     port_conflicts: tuple[tuple[int, ...], ...] = ()  # per port code: codes it collides with
     disruptions: tuple[int, ...] = ()  # per PodDisruptionBudget: pods that may be evicted now
+    kept: Ints | None = None
+    """[R, N] room that is held for pods that were evicted to be moved there and are not made again
+    yet: nobody may take it. None = nothing is held."""
     gpus: Gpus | None = None  # None = only whole GPUs, or none
     topologies: Topologies | None = None  # None = no Topology objects
     total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))

@@ -132,6 +132,9 @@ def _shapes(snapshot: Snapshot, found: _Findings) -> None:
         found.add("resources", f"is {snapshot.resources}", mend)
     if len(snapshot.classes.rules) != c:
         found.add("classes.rules", f"has {len(snapshot.classes.rules)} entries", f"give {c}")
+    kept = snapshot.kept
+    if kept is not None and (kept.shape != (r, n) or kept.dtype != np.int64 or (kept < 0).any()):
+        found.add("kept", "is malformed", "give [R, N] integers from 0")
     if snapshot.total.shape != (3,):
         found.add("total", f"has shape {list(snapshot.total.shape)}", "give three amounts")
     for problem in (*topology_shape_problems(snapshot), *gpu_shape_problems(snapshot)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from .held import Held
 from .lost_work import ages_by_lost_work
 from .reclaimable import plus
 from .steps import Step, pods_to_evict
+
+if TYPE_CHECKING:
+    from .simulation import Outcome
 
 #: A job order turned round: who goes first of those that are evicted.
 VictimKey = tuple[float, ...]
@@ -61,6 +65,8 @@ class VictimBooks:
         """Pods of each disruption budget that this cycle evicts."""
         self.charged_as_requested: list[bool] = _charged_as_requested(snapshot)
         """Per queue resource, whether all classes are charged what they ask of a node."""
+        self.deeds: dict[int, Outcome] = {}
+        """Per gang that others leave for in this cycle, what was done for it."""
         self._pieces: dict[tuple[int, int], set[float]] = {}
         self.victims: dict[int, list[Victim]] = {}
         """Per leaf queue, gangs that could be evicted, who goes first in front."""

@@ -7,10 +7,12 @@ part of its minimum on free room waits as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..reason import Reason
 from ..session import Evicted, Miss, Placed
 from .books import VictimBooks
-from .simulation import Outcome
+from .simulation import Outcome, Simulation
 
 
 class Commit:
@@ -38,7 +40,7 @@ class Commit:
         given = [g for g in map(found.held.given, positions) if g is not None]
         session.misses.pop(self._gang, None)
         self._take_back(given)
-        self._stay()
+        self._stay(outcome)
         served, moved = outcome.placed, list(outcome.moved.values())
         if given:
             moved = [self._starts(one) for one in moved]
@@ -56,17 +58,57 @@ class Commit:
         if tasks:
             session.evicted.append(Evicted(tasks, self._reason, self._gang))
             session.beneficiaries.add(self._gang)
+            found.deeds[self._gang] = outcome
+        for loser in sorted({one.gang for one in given} & found.deeds.keys()):
+            if all(one.gang != loser for one in session.placed):
+                self._forgive(loser, found.deeds.pop(loser))
 
-    def _stay(self) -> None:
-        """Pods that were taken away and came back to their devices hold them as before."""
+    def _forgive(self, loser: int, deed: Outcome) -> None:
+        """A gang lost the place that others left for: who of them still can stays after all.
+
+        Room that is taken by now was taken for the gang that is served here.
+        """
+        ledger, session, held = self._ledger, self._session, self._books.held
+        steps = [s for s in deed.steps if all(held.given(p) is None for p in deed.away(s))]
+        mine = {p for step in steps for p in step.positions}
+        again = Outcome(steps, ledger.trial())
+        again.moved = {p: one for p, one in deed.moved.items() if p in mine}
+        again.gone = {leaf: [p for p in of if p in mine] for leaf, of in deed.gone.items()}
+        for leaf, gone in again.gone.items():
+            ledger.left(leaf, -len(gone))
+        left = {p for step in steps for p in again.away(step)}
+        Simulation(self._books, loser, self._books.attempts.next(loser)).bring_back(again)
+        back = left - {p for step in steps for p in again.away(step)}
+        self._stay(again, back)
+        ledger.keep()
+        for leaf, gone in again.gone.items():
+            ledger.left(leaf, len(gone))
+        session.placed = [one for one in session.placed if one.first not in back]
+        stays = {held.task(position) for position in back}
+        for at, one in enumerate(session.evicted):
+            if one.beneficiary == loser:
+                tasks = tuple(task for task in one.tasks if task not in stays)
+                session.evicted[at] = one._replace(tasks=tasks, beneficiary=self._gang)
+                if tasks:
+                    session.beneficiaries.add(self._gang)
+        for victim in sorted({step.gang for step in steps}):
+            self._books.attempts.forget(victim)
+
+    def _stay(self, outcome: Outcome, back: Collection[int] | None = None) -> None:
+        """Pods that were taken away and came back to their devices hold them as before.
+
+        `back` names them; by default all that are not away.
+        """
         ledger, held = self._ledger, self._books.held
         if ledger.gpus is None:
             return
-        for step in self._outcome.steps:
-            away = set(self._outcome.away(step))
+        for step in outcome.steps:
+            away = set(outcome.away(step))
             for position in step.positions:
                 klass, node = held.klass_of(position), held.node_of(position)
-                if position in away or not ledger.gpus.moves[klass]:
+                if position in away or (back is not None and position not in back):
+                    continue
+                if not ledger.gpus.moves[klass]:
                     continue
                 for _, slots, waits in held.kinds(position, 1):
                     if not waits:

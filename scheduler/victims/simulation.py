@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ..actions.attempt import Attempt
 from ..capacity import over_capacity
+from ..filters.resources import copies
 from ..ledger import Mark
 from ..orders.job_iteration import Job, JobIteration
 from ..pending import Run
@@ -81,7 +82,7 @@ class Simulation:
             elif not self._place_beneficiary(out):
                 ledger.roll_back(out.mark)
                 return None
-        self._bring_back(out)
+        self.bring_back(out)
         if self._torn(out):
             ledger.roll_back(out.mark)
             return None
@@ -168,7 +169,7 @@ class Simulation:
 
     # ---- who need not have left
 
-    def _bring_back(self, out: Outcome) -> None:
+    def bring_back(self, out: Outcome) -> None:
         """Victims that fit where they were stay there; those that would go last are asked first."""
         core_out: set[int] = set()
         for step in reversed(out.steps):
@@ -213,7 +214,12 @@ class Simulation:
     def _fits_again(self, first: int, pods: int, klass: int, node: int) -> bool:
         """Whether equal pods have room where they were, on the devices that they shared there."""
         books, ledger = self._books, self._ledger
-        if books.session.fits.of(klass).later[node] < pods:
+        fit = books.session.fits.of(klass)
+        room = int(fit.later[node])
+        if not fit.suits[node]:  # a pod may stay on a node that takes no new ones
+            free = ledger.idle[:, node : node + 1] + ledger.releasing[:, node : node + 1]
+            room = int(copies(free, fit.request, fit.asked)[0])
+        if room < pods:
             return False
         slots = books.held.slots(first, pods)
         return not slots or ledger.room_on(klass, node, slots)

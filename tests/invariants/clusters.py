@@ -52,17 +52,17 @@ def setup(seed: int) -> Setup:
     queues = _queues(random, whole)
     parents = {queue.parent for queue in queues}
     leaves = [queue.name for queue in queues if queue.name not in parents]
-    busy = random.choice((0, 4, 8))
+    busy = random.choice((4, 8, 8, 12))
     works = [
         _work(random, f"j{i:02d}", random.choice(leaves), busy)
-        for i in range(random.randint(2, 14))
+        for i in range(random.randint(4, 18))
     ]
     found = Setup(nodes, queues, works, busy)
     found.leaving = random.choice((1, 1, 2, 3))
     found.min_runtime_s = random.choice((0.0, 0.0, 30.0))
     found.checkpoints = random.random() < 0.3
     for cycle in range(busy):
-        if random.random() < 0.4:
+        if random.random() < 0.25:
             kind = random.choice(("cordon", "uncordon", "fail", "quota"))
             found.events.setdefault(cycle, []).append(f"{kind} {random.randrange(100)}")
     return found
@@ -95,7 +95,7 @@ def _quota(random: Random, whole: int) -> float:
 
 
 def _work(random: Random, name: str, queue: str, busy: int) -> Work:
-    pods = random.choice((1, 1, 1, 2, 3, 4))
+    pods = random.choice((1, 1, 2, 3, 4, 6))
     priority, preemptible = random.choice(_KINDS)
     return Work(
         name=name,
@@ -105,8 +105,8 @@ def _work(random: Random, name: str, queue: str, busy: int) -> Work:
         gpus=random.choice((1, 1, 1, 2, 4)),
         priority=priority,
         preemptible=preemptible,
-        arrives=random.randint(0, busy) if busy else 0,
-        lasts=random.choice((0, 0, 0, 3, 6)) if busy else 0,
+        arrives=random.choice((0, 0, random.randint(0, busy))),
+        lasts=random.choice((0, 0, 0, 0, 0, 3, 6)),
         core_safe=random.random() < 0.1,
         budget=random.choice((-1, -1, -1, -1, 0, 1)),
     )

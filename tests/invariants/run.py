@@ -155,7 +155,21 @@ class Cluster:
             queues=rows,
             tasks=replace(snapshot.tasks, budget=np.array(budget, dtype=np.int32)),
             disruptions=tuple(self._budget(p) for p in parties),
+            kept=self._kept(snapshot),
         )
+
+    def _kept(self, snapshot: Snapshot) -> np.ndarray:
+        """[R, N] room held for pods that have been moved and are not made again yet."""
+        kept = np.zeros_like(snapshot.nodes.allocatable)
+        place = {node.name: i for i, node in enumerate(self.nodes)}
+        task = 0
+        for party in self.parties:
+            for member in party.members:
+                if member.state is TaskState.RELEASING and member.nominated:
+                    request = snapshot.classes.request[:, snapshot.tasks.klass[task]]
+                    kept[:, place[member.nominated]] += request
+                task += 1
+        return kept
 
     def _budget(self, party: Party) -> int:
         missing = sum(m.state is not TaskState.RUNNING for m in party.members)
@@ -166,8 +180,8 @@ class Cluster:
     def obey(self, plan: Plan) -> None:
         """Does what the plan says."""
         flat = [(party, member) for party in self.parties for member in party.members]
-        for party in self.parties:
-            for member in party.members:
+        for _, member in flat:
+            if member.state is not TaskState.RELEASING:
                 member.nominated = ""
         for task, gang in zip(plan.evict_task.tolist(), plan.evict_for.tolist(), strict=True):
             party, member = flat[task]
@@ -186,8 +200,13 @@ class Cluster:
         rows = zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True)
         for task, node in rows:
             party, member = flat[task]
-            if member.state is TaskState.PENDING:
-                member.nominated = self.nodes[node].name
+            member.nominated = self.nodes[node].name
+            if member.state is TaskState.RELEASING:  # moved: what is made in its place goes there
+                party.hold_until_s = self.now_s + HOLD_S
+
+
+def _named(member: Member) -> str:
+    return member.nominated if member.state is TaskState.PENDING else ""
 
 
 def _ended(party: Party) -> bool:
