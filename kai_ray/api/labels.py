@@ -28,6 +28,16 @@ SEGMENT_TOPOLOGY_PREFERRED = "kai.scheduler/segment-topology-preferred-placement
 GPU_FRACTION = "gpu-fraction"
 GPU_MEMORY = "gpu-memory"
 GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
+GPU_FRACTION_CONTAINER = "gpu-fraction-container-name"
+MPS = "mps"
+GPU_GROUP = "runai-gpu-group"  # on pods that share a device: which; several: GPU_GROUP/<group>
+RECEIVED_TYPE = "received-resource-type"
+MIG_PREFIX = "nvidia.com/mig-"
+
+# NVIDIA GPU feature discovery, on nodes
+GPU_CARD_MEMORY = "nvidia.com/gpu.memory"  # MiB of one card
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 
 # KAI: PodGroup
 LAST_START = "kai.scheduler/last-start-timestamp"
@@ -44,7 +54,31 @@ KUEUE_TOPOLOGY_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 # ours
 MANAGED_NAMESPACE = "kai.scheduler/managed"
 MIN_MEMBER = "kai.scheduler/min-member"
+GPU_PORTION = "kai.scheduler/gpu-portion"  # on a bound pod: the part of each device it was given
 QUEUE_PAUSED = "kai.scheduler/paused"
+DRAIN_DEADLINE = "kai.scheduler/drain-deadline"  # on a Queue: what still runs then has to leave
+DRAINED_FROM = "kai.scheduler/drained-from"  # on a workload that a drain has suspended: the queue
+PLACEMENT_STRATEGY = "kai.scheduler/placement-strategy"  # on a Queue, as the next six
+DEFAULT_PRIORITY_CLASS = "kai.scheduler/default-priority-class"
+ALLOWED_PRIORITY_CLASSES = "kai.scheduler/allowed-priority-classes"
+NODE_POOLS = "kai.scheduler/node-pools"
+GPU_TYPES = "kai.scheduler/gpu-types"
+MAX_RUN_TIME = "kai.scheduler/max-run-time"
+RESERVED_GPUS = "kai.scheduler/reserved-gpus"
+RESERVED_FOR = "kai.scheduler/reserved-for"  # on a Node: the workload types that may use it
+WORKLOAD_TYPE = "kai.scheduler/workload-type"  # on a workload: build, train, inference
+SUSPENDED = "kai.scheduler/suspended"  # on a workload of a kind that has no field for it
+MAX_RUN_TIME_REACHED = "kai.scheduler/max-run-time-reached"  # on a PodGroup: when it was ended
+GPU_PRODUCT = "nvidia.com/gpu.product"
+#: Labels by which clouds and we name the pool of a node; any of them counts.
+NODE_POOL_NAMES = (
+    NODE_POOL,
+    "kai.scheduler/sim-node-pool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+    "kubernetes.azure.com/agentpool",
+)
 RESUME_AT = "kai.scheduler/resume-at"  # on a workload that the scheduler has suspended
 SUSPENDED_AT = "kai.scheduler/suspended-at"  # on the same: when
 QUEUED_SINCE = "kai.scheduler/queued-since"  # on the same: its place in the queue

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kai_ray.cluster.port import Key
 from kai_ray.scheduler.snapshot import (
+    GPU,
     QUEUE_RESOURCES,
     USED,
     Bools,
@@ -21,7 +22,7 @@ from kai_ray.scheduler.snapshot import (
     TaskState,
 )
 
-from . import queues, topologies
+from . import gpu_asks, gpu_table, queues, topologies
 from .class_table import ClassArrays
 from .encoded import Encoded, Names, Orphan
 from .eviction_rows import with_evictions
@@ -132,6 +133,15 @@ class Assembly:
             leaf_names=_LeafNames(e),
             topologies=self._topologies,
         )
+        devices = gpu_table.build(
+            e.nodes.ordered(),
+            classes.shapes,
+            self._tasks.tasks,
+            nodes.ready & ~nodes.cordoned,
+            lambda row: (names.pod(row), names.pod_object(row)),
+            e.device_grants,
+        )
+        names.groups.update(devices.groups)
         snapshot = Snapshot(
             now_s=0.0,
             seed=e.config.seed,
@@ -145,6 +155,7 @@ class Assembly:
             peers=classes.peers,
             port_conflicts=classes.port_conflicts,
             topologies=self._topologies.arrays,
+            gpus=devices.gpus,
             total=self._tasks.total,
         )
         problems: list[Problem] = [*sorted(e.problems.values()), *tree.problems]
@@ -204,6 +215,11 @@ class Assembly:
         )
         usable = nodes.ready & ~nodes.cordoned
         total = nodes.allocatable[:QUEUE_RESOURCES][:, usable].sum(axis=1).astype(np.float64)
+        total[GPU] += sum(
+            gpu_asks.slices(row.allocatable)
+            for row, counts in zip(e.nodes.ordered(), usable.tolist(), strict=True)
+            if counts
+        )
         theirs = foreign & used & (node >= 0)
         theirs &= usable[node] if usable.size else False
         if theirs.any():

@@ -23,7 +23,7 @@ from kai_ray.scheduler.snapshot import (
     Term,
 )
 
-from . import requests
+from . import gpu_asks, requests
 from .node_rows import NodeCodes, NodeTable
 from .peer_index import PeerIndex
 from .peers import PeerTermByName
@@ -173,9 +173,13 @@ def _classes(shapes: list[Shape], rules: dict[Shape, ClassRules], resources: lis
                 request[row[name], c] = amount
         request[GPU, c] = requests.gpus(shape.request)
     request[PODS] = 1
+    charge = request[:QUEUE_RESOURCES].astype(np.float64)
+    for c, shape in enumerate(shapes):
+        charge[GPU, c] += gpu_asks.slices(shape.request)
+        charge[GPU, c] += round(shape.gpu.portion * 100) * shape.gpu.devices / 100
     return Classes(
         request=request,
-        queue_request=request[:QUEUE_RESOURCES].astype(np.float64),
+        queue_request=charge,
         rules=tuple(rules[shape] for shape in shapes),
     )
 

@@ -39,6 +39,8 @@ class Names:
     pod_objects: Mapping[Key, Object]
     leaf_names: Mapping[Key, tuple[str, ...]]  # gang -> name of each row of its tree
     topologies: TopologyTable = field(default_factory=TopologyTable)
+    groups: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    """Node row -> name of the group that shares each device, by slot."""
 
     def pod(self, row: int) -> Key:
         return self.pod_order[self.pod_index[row]]
@@ -55,6 +57,11 @@ class Names:
     def pod_object(self, row: int) -> Object | None:
         """The pod as it is known now; None if it has gone since."""
         return self.pod_objects.get(self.pod(row))
+
+    def device_group(self, node: int, slot: int) -> str:
+        """Who shares a device of a node; "" where nobody does yet."""
+        known = self.groups.get(node, ())
+        return known[slot] if slot < len(known) else ""
 
     def gang(self, row: int) -> Key:
         return self.gangs[row]

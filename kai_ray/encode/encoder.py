@@ -18,9 +18,10 @@ from .assemble import Assembly
 from .class_table import ClassTable
 from .encoded import Encoded
 from .gang_table import GangTable
+from .gpu_table import Grants, groups_of
 from .node_rows import NodeTable
 from .pod_table import PodTable
-from .problems import MISREAD, Malformed, Problem, texts
+from .problems import MISREAD, Malformed, Problem, text, texts
 from .settings import EncodeConfig, MemberOf, in_shard
 from .volumes import Storage
 
@@ -62,6 +63,7 @@ class Encoder:
         self._held: set[Key] = set()
         self._rows: dict[Key, groups.GroupRow] = {}
         self._other_version = 0
+        self.device_grants: dict[Key, Grants] = {}
         self._assembly = Assembly(self)
         self._takers: dict[Resource, Callable[[Key, Object | None], None]] = {
             kinds.NAMESPACE: self._namespace,
@@ -71,8 +73,8 @@ class Encoder:
             kinds.TOPOLOGY: self._topology,
             kinds.PDB: self._budget,
             kinds.POD_GROUP: self._group,
-            kinds.BIND_REQUEST: self.pods.put_bind_request,
-            kinds.POD: self.pods.put,
+            kinds.BIND_REQUEST: self._bind_request,
+            kinds.POD: self._pod,
         }
 
     @property
@@ -111,12 +113,24 @@ class Encoder:
         """When the next releasing pod becomes stuck; inf = never."""
         return self._assembly.next_stuck_s(now_s)
 
-    def assume(self, pod: Key, uid: str, node: str) -> None:
-        """Counts a pod as placed from now on, until its object says so or `forget` is called."""
+    def assume(self, pod: Key, uid: str, node: str, groups: tuple[str, ...] = ()) -> None:
+        """Counts a pod as placed from now on, until its object says so or `forget` is called.
+
+        `groups` name the devices that it shares.
+        """
+        self._grant(pod, uid, groups)
         self.pods.assume(pod, uid, node)
+
+    def _grant(self, pod: Key, uid: str, groups: tuple[str, ...]) -> None:
+        before = self.device_grants.pop(pod, None)
+        if groups:
+            self.device_grants[pod] = Grants(uid, groups)
+        if self.device_grants.get(pod) != before:
+            self._other_version += 1
 
     def forget(self, pod: Key) -> None:
         """Takes an assumption back: the pod is pending again."""
+        self._grant(pod, "", ())
         self.pods.forget(pod)
 
     def hold(self, group: Key) -> None:
@@ -257,6 +271,23 @@ class Encoder:
         self.report("PodDisruptionBudget", key, problem)
         self.budgets.put(key, budget)
 
+    def _pod(self, key: Key, new: Object | None) -> None:
+        if self.device_grants and (new is None or groups_of(new)):
+            self._grant(key, "", ())
+        self.pods.put(key, new)
+
+    def _bind_request(self, key: Key, new: Object | None) -> None:
+        """A request that is under way says which devices its pod will share."""
+        found, problem = guarded("BindRequest", key, _selected, new)
+        self.report("BindRequest", key, problem)
+        if found is not None:
+            pod, groups = Key(key.namespace, found[0] or key.name), found[1]
+            if groups or pod in self.device_grants:
+                known = self.pods.objects.get(pod)
+                uid = (known["metadata"].get("uid") or "") if known else ""
+                self._grant(pod, uid, groups)
+        self.pods.put_bind_request(key, new)
+
     def set_leaving(self, group: Key, leaving: bool) -> None:
         """A gang that is told to go: its places are about to be free, nothing of it starts."""
         self.evictions.set_leaving(group, leaving)
@@ -277,6 +308,16 @@ class Encoder:
         else:
             table[key] = new
         self.pods.depends_changed(kind, key)
+
+
+def _selected(request: Object | None) -> tuple[str, tuple[str, ...]]:
+    """The pod and the groups that a BindRequest names; none where it is gone or done."""
+    spec = (request or {}).get("spec") or {}
+    phase = ((request or {}).get("status") or {}).get("phase") or "Pending"
+    groups = spec.get("selectedGPUGroups") if phase == "Pending" else ()
+    return text(spec.get("podName"), "spec.podName"), tuple(
+        text(group, "spec.selectedGPUGroups") for group in groups or ()
+    )
 
 
 def guarded(

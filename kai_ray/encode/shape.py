@@ -13,7 +13,8 @@ import msgspec
 from kai_ray.api import labels as names
 from kai_ray.scheduler.reason import Reason
 
-from . import requests
+from . import gpu_asks, requests
+from .gpu_asks import GpuAsk
 from .peers import PeerTermByName, SpreadByName, affinity_term, spread
 from .problems import Malformed, text
 from .requests import Amounts
@@ -57,6 +58,7 @@ class Shape(NamedTuple):
     spread: tuple[SpreadByName, ...] = ()
     blocked: int = 0
     blocked_detail: str = ""
+    gpu: GpuAsk = gpu_asks.NO_SHARE
 
     def peer_terms(self) -> list[PeerTermByName]:
         return [
@@ -73,6 +75,7 @@ class Shape(NamedTuple):
             ports=self.ports,
             anti_affinity=self.anti_affinity,
             preferred_affinity=self.preferred_affinity,
+            gpu=self.gpu,
         )
 
 
@@ -125,11 +128,12 @@ def _key(pod: dict[str, Any], spec: dict[str, Any]) -> bytes:
             parts.append(meta.get("labels"))
     annotations = meta.get("annotations")
     if annotations:
-        parts.append([k for k in _SHARING if k in annotations])
+        parts.append([annotations.get(k) for k in _SHARING])
+        parts += [k for k in annotations if k.startswith(names.MIG_PREFIX)]
     return _encode(parts)
 
 
-_SHARING = (names.GPU_FRACTION, names.GPU_MEMORY)
+_SHARING = (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES, names.MPS)
 
 
 def _read(pod: dict[str, Any], spec: dict[str, Any]) -> Shape:
@@ -145,9 +149,10 @@ def _read(pod: dict[str, Any], spec: dict[str, Any]) -> Shape:
     apart = _terms(
         affinity.get("podAntiAffinity"), namespace, labels, "spec.affinity.podAntiAffinity"
     )
-    blocked, detail = _blocked(spec, meta.get("annotations") or {})
+    blocked, detail = _blocked(spec)
+    request = requests.effective(spec)
     return Shape(
-        request=requests.effective(spec),
+        request=request,
         required=tuple(required),
         preferred=preferred,
         tolerations=tuple(sorted({_toleration(t) for t in spec.get("tolerations") or ()})),
@@ -161,6 +166,7 @@ def _read(pod: dict[str, Any], spec: dict[str, Any]) -> Shape:
         ),
         blocked=blocked,
         blocked_detail=detail,
+        gpu=gpu_asks.read(meta.get("annotations") or {}, request),
     )
 
 
@@ -229,10 +235,7 @@ def _ports(spec: dict[str, Any]) -> tuple[Port, ...]:
     return tuple(sorted(found))
 
 
-def _blocked(spec: dict[str, Any], annotations: dict[str, Any]) -> tuple[int, str]:
-    for name in _SHARING:
-        if name in annotations:
-            return Reason.MISCONFIGURED, f"GPU sharing (annotation {name}) is not available yet"
+def _blocked(spec: dict[str, Any]) -> tuple[int, str]:
     if spec.get("resourceClaims"):
         return Reason.MISCONFIGURED, "resource claims (spec.resourceClaims) are not available yet"
     return 0, ""

@@ -1,0 +1,143 @@
+"""Nodes, classes and pods as the core's table of GPUs, and devices back to group names.
+
+A *group* is KAI's name for a device that pods share: a label on each of them. Devices of a node are
+numbered in the order of their groups' names; a number beyond those is a device that nobody shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kai_ray.api import labels as names
+from kai_ray.cluster.port import Key, Object
+from kai_ray.scheduler.gpu.facts import SHARED, GpuKind, Gpus, MigMode
+from kai_ray.scheduler.snapshot import Tasks
+
+from . import gpu_asks
+from .node_rows import NodeRow
+from .shape import Shape
+
+_MIB = 2**20
+_PREFIX = names.GPU_GROUP + "/"
+_STRATEGIES = {"single": MigMode.SINGLE, "mixed": MigMode.MIXED}
+
+
+class Grants(NamedTuple):
+    """Groups of a pod whose bind has been decided and is not seen yet."""
+
+    uid: str
+    groups: tuple[str, ...]
+
+
+class GpuArrays(NamedTuple):
+    gpus: Gpus | None
+    groups: dict[int, list[str]]  # node row -> group of each slot
+
+
+NOTHING = GpuArrays(None, {})
+
+
+def needed(shapes: Sequence[Shape]) -> bool:
+    """Whether anybody asks for other than whole GPUs."""
+    return any(shape.gpu.kind not in (GpuKind.NONE, GpuKind.WHOLE) for shape in shapes)
+
+
+def card_mib(labels: Mapping[str, str]) -> int:
+    """MiB of one card, floored to a multiple of 100; 0 where the label is missing or no number.
+
+    Some device plugins write bytes: what is too large for MiB is taken as such (KAI 0.17).
+    """
+    text = labels.get(names.GPU_CARD_MEMORY, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        return 0
+    found = int(text)
+    return (found // _MIB if found >= _MIB else found) // 100 * 100
+
+
+def mig_mode(row: NodeRow) -> MigMode:
+    enabled = row.labels.get(names.MIG_ENABLED, "").lower()
+    if enabled in ("true", "1", "t"):
+        parted = True
+    elif enabled in ("false", "0", "f"):
+        parted = False
+    else:
+        parted = any(name.startswith(names.MIG_PREFIX) for name in row.allocatable)
+    if not parted:
+        return MigMode.NONE
+    return _STRATEGIES.get(row.labels.get(names.MIG_STRATEGY, ""), MigMode.OPEN)
+
+
+def groups_of(pod: Object) -> tuple[str, ...]:
+    """The devices that a pod says it shares."""
+    labels: dict[str, Any] = pod["metadata"].get("labels") or {}
+    found = {str(value) for key, value in labels.items() if key.startswith(_PREFIX)}
+    if names.GPU_GROUP in labels:
+        found.add(str(labels[names.GPU_GROUP]))
+    return tuple(sorted(found))
+
+
+def build(
+    rows: Sequence[NodeRow],
+    shapes: Sequence[Shape],
+    tasks: Tasks,
+    usable: NDArray[np.bool_],
+    pod_at: Callable[[int], tuple[Key, Object | None]],
+    grants: Mapping[Key, Grants],
+) -> GpuArrays:
+    """`pod_at(row)` names the pod of a task row; `usable` [N] are nodes that quotas count."""
+    if not needed(shapes):
+        return NOTHING
+    asks = [shape.gpu for shape in shapes]
+    memory = np.array([card_mib(row.labels) for row in rows], dtype=np.int64)
+    known = memory[memory > 100]
+    kind = np.array([ask.kind for ask in asks], dtype=np.int8)
+    holds, groups = _holds(tasks, kind, pod_at, grants)
+    pairs = np.array(holds, dtype=np.int32).reshape(-1, 2).T.copy()
+    gpus = Gpus(
+        memory=memory,
+        mig=np.array([mig_mode(row) for row in rows], dtype=np.int8),
+        dra=np.zeros(len(rows), dtype=np.bool_),
+        kind=kind,
+        devices=np.array([ask.devices for ask in asks], dtype=np.int32),
+        portion=np.array([ask.portion for ask in asks], dtype=np.float64),
+        mib=np.array([ask.mib for ask in asks], dtype=np.int64),
+        hold_task=pairs[0],
+        hold_slot=pairs[1],
+        least_mib=int(known.min(initial=2**62)) if known.size else 0,
+        most_mib=int(known.max(initial=0)),
+        mig_share=np.array([gpu_asks.cards(shape.request) for shape in shapes], dtype=np.float64),
+        mig_excess=sum(
+            gpu_asks.slices(row.allocatable) - gpu_asks.cards(row.allocatable)
+            for row, counts in zip(rows, usable.tolist(), strict=True)
+            if counts
+        ),
+    )
+    return GpuArrays(gpus, groups)
+
+
+def _holds(
+    tasks: Tasks,
+    kind: NDArray[np.int8],
+    pod_at: Callable[[int], tuple[Key, Object | None]],
+    grants: Mapping[Key, Grants],
+) -> tuple[list[tuple[int, int]], dict[int, list[str]]]:
+    """(task row, slot) of each shared device, and the groups of each node in the order of slots."""
+    sharing = np.isin(kind[tasks.klass], [int(k) for k in SHARED]) & (tasks.node >= 0)
+    held: list[tuple[int, int, str]] = []
+    for row in np.flatnonzero(sharing).tolist():
+        key, pod = pod_at(row)
+        found = groups_of(pod) if pod is not None else ()
+        if not found and pod is not None:
+            granted = grants.get(key)
+            if granted is not None and granted.uid == (pod["metadata"].get("uid") or ""):
+                found = granted.groups
+        held += [(row, int(tasks.node[row]), group) for group in found]
+    groups: dict[int, list[str]] = {}
+    for node, group in sorted({(node, group) for _, node, group in held}):
+        groups.setdefault(node, []).append(group)
+    slot = {(n, g): i for n, of in groups.items() for i, g in enumerate(of)}
+    return [(row, slot[node, group]) for row, node, group in held], groups

@@ -1,0 +1,165 @@
+"""What a queue says about the gangs in it, beyond quotas: annotations that its children inherit.
+
+KAI's Queue has no fields for these, and its CRD stays as it is. A child states one of them to
+replace what it would inherit; others it inherits one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kai_ray.api import labels as names
+from kai_ray.api.durations import parse_duration
+from kai_ray.scheduler.snapshot import Layout
+
+from .problems import Malformed
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_MOST = 64
+_LARGEST = 1_000_000
+_LAYOUTS = {"binpack": Layout.BINPACK, "spread": Layout.SPREAD}
+
+
+class QueuePolicy(NamedTuple):
+    """None = not stated here: as the parent says, and nothing at the top."""
+
+    layout: Layout | None = None
+    default_priority: str | None = None
+    priorities: tuple[str, ...] | None = None  # classes that gangs may have
+    pools: tuple[str, ...] | None = None
+    gpu_types: tuple[str, ...] | None = None
+    max_run_time_s: float | None = None  # 0 = no maximum, whatever the parent says
+    reserved_gpus: float | None = None  # not inherited: kept for this queue and those below
+
+    def below(self, parent: QueuePolicy) -> QueuePolicy:
+        """What holds for a child that states `self`."""
+        merged = (b if a is None else a for a, b in zip(self, parent, strict=True))
+        return QueuePolicy(*merged)._replace(reserved_gpus=self.reserved_gpus)
+
+    @property
+    def narrows_nodes(self) -> bool:
+        return self.pools is not None or self.gpu_types is not None
+
+
+SILENT = QueuePolicy()
+
+
+def read(annotations: Mapping[str, Any]) -> QueuePolicy:
+    """Raises Malformed for the first annotation that cannot be used."""
+    if not any(key in annotations for key in _READERS):
+        return SILENT
+    found: dict[str, Any] = {}
+    for key, (field, reader) in _READERS.items():
+        raw = annotations.get(key)
+        if raw is not None:
+            found[field] = reader(raw, f"metadata.annotations[{key}]")
+    policy = QueuePolicy(**found)
+    _agrees(policy)
+    return policy
+
+
+def problems(annotations: Mapping[str, Any]) -> list[Malformed]:
+    """All that is wrong, for who refuses the Queue."""
+    found: list[Malformed] = []
+    for key in _READERS:
+        if key in annotations:
+            try:
+                read({key: annotations[key]})
+            except Malformed as error:
+                found.append(error)
+    if not found:
+        try:
+            read(annotations)
+        except Malformed as error:
+            found.append(error)
+    return found
+
+
+def inherited(stated: Mapping[str, tuple[str, QueuePolicy]], order: list[str]) -> list[QueuePolicy]:
+    """Per queue of `order` (parents first) what holds for it; `stated` has (parent, policy)."""
+    found: dict[str, QueuePolicy] = {}
+    for name in order:
+        parent, own = stated[name]
+        found[name] = own.below(found.get(parent, SILENT))
+    return [found[name] for name in order]
+
+
+def same_gpu_type(wanted: str, product: str) -> bool:
+    """`H100` is any product with that word in it: NVIDIA-H100-80GB-HBM3; else the whole name."""
+    low, have = wanted.lower(), product.lower()
+    return low == have or low in re.split(r"[-_ .]", have)
+
+
+def _agrees(policy: QueuePolicy) -> None:
+    default, allowed = policy.default_priority, policy.priorities
+    if default is not None and allowed is not None and default not in allowed:
+        raise Malformed(
+            f"metadata.annotations[{names.DEFAULT_PRIORITY_CLASS}]",
+            f"{default!r} is not among the allowed classes ({', '.join(allowed)}): add it there "
+            "or name one of them",
+        )
+
+
+def _layout(raw: Any, field: str) -> Layout:
+    found = _LAYOUTS.get(raw) if isinstance(raw, str) else None
+    if found is None:
+        raise Malformed(field, f"{raw!r} is neither binpack nor spread")
+    return found
+
+
+def _class(raw: Any, field: str) -> str:
+    return _names(raw, field, _NAME, "priority class", most=1)[0]
+
+
+def _classes(raw: Any, field: str) -> tuple[str, ...]:
+    return _names(raw, field, _NAME, "priority class")
+
+
+def _labels(raw: Any, field: str) -> tuple[str, ...]:
+    return _names(raw, field, _LABEL, "label value")
+
+
+def _names(
+    raw: Any, field: str, form: re.Pattern[str], what: str, most: int = _MOST
+) -> tuple[str, ...]:
+    parts = [p.strip() for p in raw.split(",")] if isinstance(raw, str) else []
+    wrong = [p for p in parts if not form.fullmatch(p)]
+    if not parts or wrong:
+        bad = (wrong or [raw])[0]
+        shown = bad[:80] if isinstance(bad, str) else bad
+        raise Malformed(field, f"{shown!r} is not a {what}: write names, separated by commas")
+    if len(set(parts)) > most:
+        raise Malformed(field, f"{len(parts)} names: at most {most} are allowed")
+    return tuple(sorted(set(parts)))
+
+
+def _duration(raw: Any, field: str) -> float:
+    found = parse_duration(raw) if isinstance(raw, str) else None
+    if found is None or found < 0:
+        raise Malformed(field, f"{raw!r} is not a duration of 0s or more, such as 12h")
+    return found
+
+
+def _gpus(raw: Any, field: str) -> float:
+    try:
+        found = float(raw)
+    except (TypeError, ValueError):
+        found = -1.0
+    if not 0 <= found <= _LARGEST or found != int(found):
+        mend = f"{raw!r} is not a whole number of GPUs from 0 to {_LARGEST}"
+        raise Malformed(field, mend)
+    return found
+
+
+_READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    names.PLACEMENT_STRATEGY: ("layout", _layout),
+    names.DEFAULT_PRIORITY_CLASS: ("default_priority", _class),
+    names.ALLOWED_PRIORITY_CLASSES: ("priorities", _classes),
+    names.NODE_POOLS: ("pools", _labels),
+    names.GPU_TYPES: ("gpu_types", _labels),
+    names.MAX_RUN_TIME: ("max_run_time_s", _duration),
+    names.RESERVED_GPUS: ("reserved_gpus", _gpus),
+}
