@@ -18,6 +18,7 @@ from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.binder import OPEN, Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
+from kai_ray.controllers.grants import share_annotations, share_labels
 from kai_ray.encode import Encoder
 from kai_ray.encode.settings import MemberOf
 
@@ -116,12 +117,18 @@ class BindRequests:
                 annotations[names.POD_GROUP] = found[0]
                 if found[1]:
                     labels[names.SUBGROUP] = found[1]
+        spec = request.get("spec") or {}
+        groups = tuple(str(group) for group in spec.get("selectedGPUGroups") or ())
+        if groups:
+            labels |= share_labels(groups)
+            portion = (spec.get("receivedGPU") or {}).get("portion") or "1.00"
+            annotations |= share_annotations(str(portion))
         extra: dict[str, Any] = {
             "uid": pod["metadata"].get("uid") or "",
             "labels": labels or None,
             "annotations": annotations or None,
         }
-        node = (request.get("spec") or {}).get("selectedNode") or ""
+        node = spec.get("selectedNode") or ""
         return Write(self._runtime.port.bind, (key.namespace, key.name, node), extra)
 
     def _settle(self, request: Object, pod: Object, outcome: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kai_ray.api import labels as names
 from kai_ray.api.labels import GPU_RESOURCES
@@ -13,8 +14,11 @@ from kai_ray.controllers.config import ControlConfig
 from kai_ray.encode import Encoded
 from kai_ray.encode.groups import DEFAULT_LEAF
 from kai_ray.scheduler import Plan
+from kai_ray.scheduler.gpu.facts import UNKNOWN_CARD
 
 SELECTED_NODE = "selected-node"
+#: Names of shared devices are made in this namespace.
+_DEVICES = uuid.UUID("5f0f3c1e-6f0a-4c55-9a43-2f6f3c1d8e21")
 
 
 @dataclass(slots=True)
@@ -28,12 +32,15 @@ class Grant:
     subgroup: str
     stamp_group: bool  # the pod does not carry its group yet
     gpus: int = 0
+    groups: tuple[str, ...] = ()  # devices that it shares with others
+    portion: float = 1.0  # of each of them
     unsure: bool = False
 
 
 def grants_of(encoded: Encoded, plan: Plan) -> list[Grant]:
     """The binds of a Plan by name, gang by gang in its order."""
     tasks, roots = encoded.snapshot.tasks, encoded.snapshot.gangs.root
+    shared = shares_of(encoded, plan)
     found: list[Grant] = []
     for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
         pod = encoded.names.pod_object(task)
@@ -53,9 +60,61 @@ def grants_of(encoded: Encoded, plan: Plan) -> list[Grant]:
                 subgroup=encoded.names.leaf_names[group][leaf],
                 stamp_group=annotations.get(names.POD_GROUP) != group.name,
                 gpus=sum(n for name, n in shape.request if name in GPU_RESOURCES),
+                groups=shared[task].groups if task in shared else (),
+                portion=shared[task].portion if task in shared else 1.0,
             )
         )
     return found
+
+
+class Share(NamedTuple):
+    """The devices that a pod is given a part of, by the names of the groups that share them."""
+
+    groups: tuple[str, ...]
+    portion: float  # of each, in whole percent and not less than asked
+
+
+def shares_of(encoded: Encoded, plan: Plan) -> dict[int, Share]:
+    """Per task row that is bound now. A device that is new to sharing gets a new group.
+
+    The new name is made of the node, the device's number and the first pod that goes there, so the
+    same decision always gives the same name and no two devices ever share one.
+    """
+    node_of = dict(zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True))
+    gpus = encoded.snapshot.gpus
+    fresh: dict[tuple[int, int], str] = {}
+    found: dict[int, Share] = {}
+    rows = zip(
+        plan.grant_task.tolist(), plan.grant_slot.tolist(), plan.grant_mib.tolist(), strict=True
+    )
+    for task, slot, mib in rows:
+        node = node_of.get(task)
+        pod = encoded.names.pod_object(task)
+        if node is None or pod is None or gpus is None:
+            continue
+        group = encoded.names.device_group(node, slot)
+        if not group:
+            uid = pod["metadata"].get("uid") or ""
+            seed = f"{encoded.names.node(node)}/{slot}/{uid}"
+            group = fresh.setdefault((node, slot), str(uuid.uuid5(_DEVICES, seed)))
+        card = int(gpus.memory[node]) or UNKNOWN_CARD
+        klass = int(encoded.snapshot.tasks.klass[task])
+        part = float(gpus.portion[klass]) or -(-100 * mib // card) / 100
+        before = found[task].groups if task in found else ()
+        found[task] = Share((*before, group), part)
+    return found
+
+
+def share_labels(groups: tuple[str, ...]) -> dict[str, str]:
+    """The labels by which a pod says which devices it shares."""
+    if len(groups) == 1:
+        return {names.GPU_GROUP: groups[0]}
+    return {f"{names.GPU_GROUP}/{group}": group for group in groups}
+
+
+def share_annotations(portion: str) -> dict[str, str]:
+    """What a pod is told about its part of each device."""
+    return {names.RECEIVED_TYPE: "Fraction", names.GPU_PORTION: portion}
 
 
 def binding(port: Port, g: Grant, config: ControlConfig) -> Write:
@@ -68,12 +127,21 @@ def binding(port: Port, g: Grant, config: ControlConfig) -> Write:
             labels[names.SUBGROUP] = g.subgroup
     if config.encode.node_pool:
         labels[config.encode.node_pool_key] = config.encode.node_pool
+    if g.groups:
+        labels |= share_labels(g.groups)
+        annotations |= share_annotations(f"{g.portion:.2f}")
     extra: dict[str, Any] = {
         "uid": g.uid,
         "labels": labels or None,
         "annotations": annotations or None,
     }
     return Write(port.bind, (g.pod.namespace, g.pod.name, g.node), extra)
+
+
+def _received(g: Grant) -> Object:
+    if g.groups:
+        return {"count": len(g.groups), "portion": f"{g.portion:.2f}"}
+    return {"count": g.gpus, "portion": "1.00" if g.gpus else "0.00"}
 
 
 def request(port: Port, g: Grant, config: ControlConfig) -> Write:
@@ -94,8 +162,9 @@ def request(port: Port, g: Grant, config: ControlConfig) -> Write:
         "spec": {
             "podName": g.pod.name,
             "selectedNode": g.node,
-            "receivedResourceType": "Regular",
-            "receivedGPU": {"count": g.gpus, "portion": "1.00" if g.gpus else "0.00"},
+            "receivedResourceType": "Fraction" if g.groups else "Regular",
+            "receivedGPU": _received(g),
+            **({"selectedGPUGroups": list(g.groups)} if g.groups else {}),
             "backoffLimit": config.bind_tries - 1,
         },
     }
