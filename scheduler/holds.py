@@ -34,9 +34,20 @@ def honour(session: Session, place: Callable[[int, Attempt], bool]) -> None:
     """Gives each hold its room. `place(gang, attempt)` says whether the attempt found its place."""
     for gang in held_gangs(session):
         session.holders.add(gang)
-        while (attempt := session.attempts.next(gang)).runs and place(gang, attempt):
+        left = _nominated(session, gang)  # what more it asks for competes with others
+        while (attempt := session.attempts.next(gang)).runs and attempt.pods <= left:
+            if not place(gang, attempt):
+                _keep_free(session, attempt)
+                break
+            left -= attempt.pods
             session.attempts.moved(gang)
-        _keep_free(session, attempt)
+
+
+def _nominated(session: Session, gang: int) -> int:
+    """Waiting pods of a gang that are nominated."""
+    tasks = session.snapshot.tasks
+    mine = (tasks.gang == gang) & (tasks.nominated >= 0) & (tasks.state == TaskState.PENDING)
+    return int(np.count_nonzero(mine))
 
 
 def _keep_free(session: Session, attempt: Attempt) -> None:
