@@ -14,7 +14,6 @@ import numpy as np
 from .actions.attempt import Attempt
 from .capacity import over_capacity
 from .gpu.memory_price import MemoryPrice, memory_prices
-from .ledger import Ledger
 from .pending import Run
 from .plan import DomainLack, QueueCause
 from .reason import Reason
@@ -148,6 +147,8 @@ class Placer:
             if count == 0:
                 break
             ledger.book(klass, node, 0 if later else count, count if later else 0, count)
+            if fit.cells is not None:  # then pods go one by one
+                fit.cells.take(self._session.task(first), klass, node, later)
             fit.took(offer, count)
             placed.append(Placed(gang, leaf, first, count, klass, node, later))
             first += count
@@ -174,7 +175,8 @@ class Placer:
             nodes = within if price is None else price.within(ledger, queue, firm, within)
             node, _, waits = fit.offer(wish, bonus, nodes, later_only)
             task = session.task(first)
-            choice = ledger.choose(klass, node, session.policy.device_order, waits, task)
+            order = session.policy.devices_for(fit.rules.layout)
+            choice = ledger.choose(klass, node, order, waits, task)
             if choice is None:
                 break
             slots, later = choice
@@ -197,10 +199,14 @@ class Placer:
         return over_capacity(ledger.queues, path, price.amount(least), self._preemptible[gang])
 
 
-def wait_as_a_whole(ledger: Ledger, placed: list[Placed]) -> list[Placed]:
+def wait_as_a_whole(session: Session, placed: list[Placed]) -> list[Placed]:
     """Turns what was placed now into promises: the gang waits for releasing room as one."""
+    ledger = session.ledger
     for one in placed:
         if not one.later:
+            if ledger.cells is not None:
+                for first in range(one.first, one.first + one.pods):
+                    ledger.cells.settle(session.task(first), later=True)
             ledger.book(one.klass, one.node, -one.pods, one.pods, 0, one.slots)
             ledger.fill(one.leaf, 0, -one.pods)
     return [one._replace(later=True) for one in placed]

@@ -29,6 +29,7 @@ from .filters.queue_nodes import not_reserved, queue_may_use
 from .filters.readiness import ready, uncordoned
 from .filters.taints import tolerated
 from .filters.topology_spread import spread
+from .filters.zones import links_joined, numa_aligned
 from .gpu.order import DeviceOrder, packed, spread_out
 from .orders.job_order import JobKey, job_key
 from .orders.queue_order import Standing, standing
@@ -49,6 +50,7 @@ from .scores.preferences import (
     soft_spread,
 )
 from .scores.resource_type import cpu_node_for_cpu_pod
+from .scores.zones import link_span, numa_span
 from .session import Session
 from .shares.fair_share import fair_share
 from .shares.row import Amounts, QueueRow
@@ -86,6 +88,12 @@ class Policy:
     mig_by_share: bool = False
     """Queues are charged the part of a card that a MIG profile is, not one GPU per slice."""
 
+    def devices_for(self, layout: Layout) -> DeviceOrder:
+        """The device order of a class: its queue's layout, else the policy's."""
+        if layout is Layout.POLICY:
+            return self.device_order
+        return spread_out if layout is Layout.SPREAD else packed
+
 
 FILTERS = (
     Filter(unblocked, Reason.MISCONFIGURED),
@@ -105,6 +113,8 @@ FILTERS = (
     Filter(near, Reason.POD_AFFINITY_UNSATISFIED, Reads.PEERS),
     Filter(apart, Reason.POD_ANTI_AFFINITY_CONFLICT, Reads.PEERS, single=avoids_itself),
     Filter(spread, Reason.TOPOLOGY_SPREAD_UNSATISFIED, Reads.PEERS),
+    Filter(numa_aligned, Reason.NUMA_UNALIGNED, Reads.ROOM),
+    Filter(links_joined, Reason.GPUS_NOT_LINKED, Reads.ROOM),
 )
 
 
@@ -126,6 +136,8 @@ def scores(gpu: Placement | None, cpu: Placement | None) -> tuple[Score, ...]:
         Score(liked_company, 1_000_000.0, Reads.PEERS),
         Score(hosts_share, 10_000.0, Reads.ROOM),
         Score(fits_now, 1_000.0, Reads.ROOM, packs=True),
+        Score(numa_span, 100.0, Reads.ROOM),
+        Score(link_span, 100.0, Reads.ROOM),
         Score(preferred_nodes, NODE_AFFINITY_WEIGHT),
         Score(no_soft_taints, SOFT_TAINTS_WEIGHT),
         Score(soft_spread, SOFT_SPREAD_WEIGHT, Reads.PEERS),

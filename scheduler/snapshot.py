@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .gpu.facts import Gpus
 from .topology.facts import Topologies
+from .zones.facts import Zones
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -176,6 +177,7 @@ class Queues:
     paused: Bools  # [Q] starts nothing new (an ancestor's pause counts too)
     preempt_min_runtime_s: Floats | None = None  # [Q] NaN = ask the parent queue
     reclaim_min_runtime_s: Floats | None = None  # [Q] NaN = ask the parent queue
+    reserved_gpus: Floats | None = None  # [Q] kept for gangs in or below it (capacity.py)
 
     @property
     def count(self) -> int:
@@ -287,6 +289,8 @@ class Snapshot:
     yet: nobody may take it. None = nothing is held."""
     gpus: Gpus | None = None  # None = only whole GPUs, or none
     topologies: Topologies | None = None  # None = no Topology objects
+    zones: Zones | None = None  # NUMA cells of nodes; None = no node tells
+    links: Zones | None = None  # groups of GPUs that are linked (NVLink); None = no node tells
     total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))
     """[3] what the top-level queues divide: usable nodes less other schedulers' pods (KAI 4.2)."""
 

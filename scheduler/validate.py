@@ -151,6 +151,7 @@ _OPTIONAL = {
     "preferred_level",
     "preempt_min_runtime_s",
     "reclaim_min_runtime_s",
+    "reserved_gpus",
     "core_safe",
     "stale_since_s",
     "staleness_grace_s",
@@ -187,6 +188,7 @@ _FIELDS: dict[str, dict[str, str]] = {
         "paused": "Q:b1",
         "preempt_min_runtime_s": "Q:f8",
         "reclaim_min_runtime_s": "Q:f8",
+        "reserved_gpus": "Q:f8",
     },
     "gangs": {
         "queue": "G:i4",

@@ -22,7 +22,7 @@ from kai_ray.scheduler.snapshot import (
     TaskState,
 )
 
-from . import gpu_asks, gpu_table, queues, topologies
+from . import gpu_asks, gpu_table, queue_rules, queues, topologies
 from .class_table import ClassArrays
 from .encoded import Encoded, Names, Orphan
 from .eviction_rows import with_evictions
@@ -64,6 +64,8 @@ class Assembly:
         self._gang_version: tuple[object, ...] = ()
         self._gangs: GangArrays | None = None
         self._tasks: _TaskArrays | None = None
+        self._rule_version: tuple[object, ...] = ()
+        self._found_keys: set[str] = set()
         self._fixed: Encoded | None = None
 
     def take(self, now_s: float) -> Encoded:
@@ -94,8 +96,13 @@ class Assembly:
 
     def _build(self) -> Encoded:
         e = self._encoder
+        if self._tree is None or self._tree_rows != e.queue_rows:
+            self._tree = queues.build(e.queue_rows)
+            self._tree_rows = dict(e.queue_rows)
+            self._gang_version = ()
         resources = e.classes.resources(e.nodes)
         keys, peer_keys = e.classes.keys_in_use()
+        keys = sorted({*keys, *self._rule_keys(self._tree)})
         wanted = (e.nodes.version, tuple(keys), tuple(peer_keys), tuple(resources))
         if wanted != self._keys or self._codes is None:
             self._codes = NodeCodes(e.nodes, keys, peer_keys, resources)
@@ -104,10 +111,6 @@ class Assembly:
         if class_version != self._class_version or self._classes is None:
             self._classes = e.classes.build(self._codes, resources)
             self._class_version = class_version
-        if self._tree is None or self._tree_rows != e.queue_rows:
-            self._tree = queues.build(e.queue_rows)
-            self._tree_rows = dict(e.queue_rows)
-            self._gang_version = ()
         topology_version = (e.nodes.version, tuple(sorted(e.topologies.items())))
         if topology_version != self._topology_version:
             self._topologies = topologies.build(e.topologies, e.nodes)
@@ -167,8 +170,34 @@ class Assembly:
             tuple(classes.shapes),
             gangs.held,
             self._bare(gangs),
+            users=e.gangs.users(gangs.trait_symbols),
         )
-        return with_evictions(encoded, e.evictions, e.budgets)
+        encoded = with_evictions(encoded, e.evictions, e.budgets)
+        return self._ruled(encoded, gangs, tree)
+
+    def _rule_keys(self, tree: queues.QueueTree) -> set[str]:
+        """Node labels that rules of queues look at; looked up again when nodes or queues change."""
+        version = (self._encoder.nodes.version, tuple(tree.policies))
+        if version != self._rule_version:
+            self._rule_version = version
+            self._found_keys = queue_rules.node_keys(tree.policies, self._encoder.nodes)
+        return self._found_keys
+
+    def _ruled(self, encoded: Encoded, gangs: GangArrays, tree: queues.QueueTree) -> Encoded:
+        """The same with the rules of queues and with what was used so far."""
+        e, snapshot = self._encoder, encoded.snapshot
+        assert self._codes is not None
+        gangs = dataclasses.replace(gangs, gangs=snapshot.gangs)
+        ruled = queue_rules.govern(
+            gangs, e.gangs, tree.policies, tree.names, e.priorities, e.config, e.usage
+        )
+        snapshot = dataclasses.replace(
+            snapshot, gangs=ruled, queues=queue_rules.queues(snapshot.queues, tree, e.usage)
+        )
+        snapshot, shapes = queue_rules.split_classes(
+            snapshot, encoded.shapes, gangs, e.gangs, tree.policies, self._codes
+        )
+        return dataclasses.replace(encoded, snapshot=snapshot, shapes=shapes)
 
     def _bare(self, gangs: GangArrays) -> Bools:
         """[G] gangs with a pod of nobody's."""

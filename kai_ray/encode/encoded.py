@@ -85,3 +85,4 @@ class Encoded:
     held: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))  # [G]
     bare: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """[G] gangs with pods that nobody would make again."""
+    users: tuple[str, ...] = ()  # [G] whose gang it is; NOBODY where nobody is named

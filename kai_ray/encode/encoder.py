@@ -12,6 +12,7 @@ from typing import Any
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Resource, key_of
+from kai_ray.history.usage import Usage
 
 from . import budgets, eviction_facts, groups, node_rows, queues, topologies
 from .assemble import Assembly
@@ -56,6 +57,7 @@ class Encoder:
         self.priorities: dict[str, int] = {}
         self.topologies: dict[str, tuple[topologies.Level, ...]] = {}
         self.problems: dict[tuple[str, Key], Problem] = {}
+        self.usage = Usage.none()
         self.budgets = budgets.BudgetTable()
         self.evictions = eviction_facts.EvictionTable()
         self.pods = PodTable(self, member_of)
@@ -170,6 +172,12 @@ class Encoder:
         if row is not None:
             held = group in self._held or group in self.inert_groups or row.given_up
             self.gangs.put(group, row, held)
+
+    def set_usage(self, usage: Usage) -> None:
+        """What queues and users had so far, as parts of the cluster."""
+        if usage != self.usage:
+            self.usage = usage
+            self._other_version += 1
 
     def report(self, kind: str, key: Key, problem: Problem | None) -> None:
         """Notes or clears what is wrong with an object."""

@@ -16,6 +16,7 @@ from .settings import EncodeConfig
 from .symbols import Symbols
 from .table import Table
 from .topologies import Bond, TopologyTable
+from .traits import Traits
 
 #: A leaf of a gang, known by namespace, group and subgroup whether or not the group exists yet.
 LeafKey = tuple[str, str, str]
@@ -28,6 +29,7 @@ _COLUMNS = (
     ("held", "b"),
     ("start", "i"),
     ("rows", "i"),
+    ("traits", "i"),
 )
 
 
@@ -38,6 +40,9 @@ class GangArrays:
     keys: list[Key]  # row -> PodGroup
     leaf_symbols: NDArray[np.int32]  # of the rows that are leaves
     held: Bools  # [G] nothing more may start
+    class_symbols: NDArray[np.int32]  # [G] of GangTable.classes
+    trait_symbols: NDArray[np.int32]  # [G] of GangTable.traits
+    explicit: NDArray[np.int8]  # [G] preemptible 1, not 0, or not said -1
 
     def leaf_row(self, symbols: int) -> NDArray[np.int32]:
         """[symbols + 1] row of SubGroups per leaf symbol, -1 for none; the last serves -1."""
@@ -51,6 +56,7 @@ class GangTable:
         self.leaves: Symbols[LeafKey] = Symbols()
         self.queues: Symbols[str] = Symbols()
         self.classes: Symbols[str] = Symbols()
+        self.traits: Symbols[Traits] = Symbols()
         self.bonds: Symbols[Bond] = Symbols()
         self.version = 0
         self._table: Table[tuple[str, str]] = Table(_COLUMNS)
@@ -74,6 +80,7 @@ class GangTable:
         before = self._table.get(slot)
         queue = self.queues.acquire(row.queue)
         priority_class = self.classes.acquire(row.priority_class)
+        traits = self.traits.acquire(row.traits)
         if before is not None and self._trees[slot] == row.tree:
             start, rows = int(before[6]), int(before[7])
         else:
@@ -91,11 +98,11 @@ class GangTable:
             int(held),
             start,
             rows,
+            traits,
         )
         self._table.put(slot, new)
         if before is not None:
-            self.queues.release(int(before[0]))
-            self.classes.release(int(before[1]))
+            self._release(before)
         if before != new:
             self.version += 1
 
@@ -104,11 +111,20 @@ class GangTable:
         before = self._table.remove(slot)
         if before is None:
             return
-        self.queues.release(int(before[0]))
-        self.classes.release(int(before[1]))
+        self._release(before)
         self._free(int(before[6]), int(before[7]))
         del self._trees[slot]
         self.version += 1
+
+    def users(self, symbols: NDArray[np.int32]) -> tuple[str, ...]:
+        """The users of gangs by their trait symbols."""
+        known = {symbol: traits.user for traits, symbol in self.traits.ids.items()}
+        return tuple(known[symbol] for symbol in symbols.tolist())
+
+    def _release(self, row: tuple[float, ...]) -> None:
+        self.queues.release(int(row[0]))
+        self.classes.release(int(row[1]))
+        self.traits.release(int(row[8]))
 
     def _store(self, key: Key, tree: tuple[TreeRow, ...]) -> int:
         count = len(tree)
@@ -207,7 +223,16 @@ class GangTable:
                 required_level=required,
                 preferred_level=preferred,
             )
-        return GangArrays(gangs, subgroups, keys, symbol[leaf], column("held") != 0)
+        return GangArrays(
+            gangs,
+            subgroups,
+            keys,
+            symbol[leaf],
+            column("held") != 0,
+            column("priority_class").astype(np.int32),
+            column("traits").astype(np.int32),
+            explicit.astype(np.int8),
+        )
 
 
 def _take(column: array, picked: NDArray[np.int64]) -> NDArray[np.int32]:

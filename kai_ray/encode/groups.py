@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 from kai_ray.api import labels as names
 from kai_ray.cluster.port import Object
 
+from . import traits
 from .pod_rows import created, seconds
 from .problems import Malformed
 from .settings import EncodeConfig, spoken_name
 from .topologies import Bond, bond
+from .traits import SILENT, Traits
 
 #: The leaf of pods that name no subgroup.
 DEFAULT_LEAF = "default"
@@ -38,6 +40,7 @@ class GroupRow(NamedTuple):
     last_start_s: float  # -inf = never
     tree: tuple[TreeRow, ...]
     given_up: bool = False  # schedulingBackoff 1: was refused once, is not tried again
+    traits: Traits = SILENT
 
 
 #: The tree of a PodGroup that cannot be read: nothing is missing, nothing more starts.
@@ -49,6 +52,7 @@ def read(group: Object, config: EncodeConfig) -> GroupRow:
     meta = group["metadata"]
     spec = group.get("spec") or {}
     row = _row(meta, spec, created(meta), _tree(spec, config))
+    row = row._replace(traits=traits.read(meta))
     if spec.get("schedulingBackoff") == 1 and _refused(group):
         row = row._replace(given_up=True)
     return row

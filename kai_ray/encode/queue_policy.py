@@ -36,7 +36,7 @@ class QueuePolicy(NamedTuple):
 
     def below(self, parent: QueuePolicy) -> QueuePolicy:
         """What holds for a child that states `self`."""
-        merged = (b if a is None else a for a, b in zip(self, parent, strict=True))
+        merged: Any = (b if a is None else a for a, b in zip(self, parent, strict=True))
         return QueuePolicy(*merged)._replace(reserved_gpus=self.reserved_gpus)
 
     @property

@@ -13,8 +13,10 @@ from kai_ray.api.durations import parse_duration
 from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import QUEUE_RESOURCES, Queues
 
+from . import queue_policy
 from .pod_rows import created
 from .problems import MISREAD, Malformed, Problem, text
+from .queue_policy import SILENT, QueuePolicy
 
 DEFAULT_PRIORITY = 100
 #: Rows of the queue arrays as `spec.resources` names them, with the unit in ours.
@@ -32,6 +34,7 @@ class QueueRow:
     preempt_min_runtime_s: float | None = None  # None = asks the parent
     reclaim_min_runtime_s: float | None = None
     problem: Problem | None = None
+    policy: QueuePolicy = SILENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class QueueTree:
     names: list[str]
     row_of: dict[str, int]
     problems: list[Problem]
+    policies: list[QueuePolicy]  # what holds for each, with what it inherits
 
 
 def read(queue: Object) -> QueueRow:
@@ -59,6 +63,7 @@ def read(queue: Object) -> QueueRow:
                 for name, unit in RESOURCES
             ),
             paused=annotations.get(names.QUEUE_PAUSED) == "true",
+            policy=queue_policy.read(annotations),
             preempt_min_runtime_s=min_runtime(spec, "preemptMinRuntime"),
             reclaim_min_runtime_s=min_runtime(spec, "reclaimMinRuntime"),
         )
@@ -146,7 +151,9 @@ def build(rows: dict[str, QueueRow]) -> QueueTree:
     problems = [r.problem for r in rows.values() if r.problem is not None]
     problems += _outside(rows, row_of)
     problems.sort()
-    return QueueTree(_arrays(rows, order, row_of), order, row_of, problems)
+    stated = {name: (rows[name].parent, rows[name].policy) for name in order}
+    policies = queue_policy.inherited(stated, order)
+    return QueueTree(_arrays(rows, order, row_of), order, row_of, problems, policies)
 
 
 def _outside(rows: dict[str, QueueRow], row_of: dict[str, int]) -> list[Problem]:
