@@ -8,7 +8,9 @@ from kai_ray.admission.refusal import cause, refusal
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, ApiError, NotFound, Object, Port
+from kai_ray.encode import gpu_asks, requests
 from kai_ray.encode.groups import DEFAULT_LEAF
+from kai_ray.encode.problems import MISREAD, Malformed
 from kai_ray.encode.settings import EncodeConfig, MemberOf
 
 _DEFAULTS = (None, "", "default-scheduler")
@@ -56,6 +58,7 @@ class PodAdmission:
             if value is not None and not _LABEL.fullmatch(str(value)):
                 mend = f"{str(value)[:80]!r} is not a name: at most 63 letters, digits, - _ ."
                 causes.append(cause(f"metadata.labels[{key}]", mend))
+        causes += _share_causes(pod)
         if causes:
             raise refusal(kinds.POD, meta.get("name") or "", causes)
 
@@ -70,6 +73,18 @@ class PodAdmission:
         meta["annotations"] = {**(meta.get("annotations") or {}), names.POD_GROUP: found[0]}
         if found[1] and found[1] != DEFAULT_LEAF:
             meta["labels"] = {names.SUBGROUP: found[1], **(meta.get("labels") or {})}
+
+
+def _share_causes(pod: Object) -> list[Object]:
+    """Parts of GPUs that nobody could give (semantics §1.8)."""
+    annotations = pod["metadata"].get("annotations") or {}
+    try:
+        gpu_asks.read(annotations, requests.effective(pod["spec"]))
+    except Malformed as error:
+        return [cause(error.field, error.mend)]
+    except MISREAD:  # what is not of the form of a pod is refused elsewhere
+        return []
+    return []
 
 
 def _owner_causes(meta: Object, reader: Port) -> list[Object]:

@@ -129,11 +129,15 @@ class Kubelet:
             self._readmit(books, name)
             if uid in books.pods:
                 return True
-        wanted = pod_facts.requests(pod)
-        short = books.shortage(wanted)
+        wanted, shares = pod_facts.requests(pod), pod_facts.shares(pod, books.shared.card)
+        short = books.shortage(wanted, shares)
+        full = books.shared.overfull(shares)
+        if full:
+            self._refuse(pod, "UnexpectedAdmissionError", f"Pod was rejected: {full}")
+            return False
         if short:
             message = (
-                f"Node didn't have enough resource: {short}, requested: {wanted[short]}, "
+                f"Node didn't have enough resource: {short}, requested: {wanted.get(short, 0)}, "
                 f"free: {books.free.get(short, 0)}, capacity: {books.capacity.get(short, 0)}"
             )
             self._refuse(pod, f"OutOf{short}", message)
@@ -147,7 +151,7 @@ class Kubelet:
             message = "Pod was rejected: the node does not match the pod's node selector"
             self._refuse(pod, "NodeAffinity", message)
             return False
-        books.admit(uid, wanted, pod_facts.host_ports(pod))
+        books.admit(uid, wanted, pod_facts.host_ports(pod), shares=shares)
         self._node_of[uid] = name
         return True
 
@@ -166,7 +170,8 @@ class Kubelet:
         for pod in sorted(known, key=lambda p: not held_devices(p)):
             uid = pod["metadata"]["uid"]
             ports = pod_facts.host_ports(pod)
-            books.admit(uid, pod_facts.requests(pod), ports, held_devices(pod))
+            shares = pod_facts.shares(pod, books.shared.card)
+            books.admit(uid, pod_facts.requests(pod), ports, held_devices(pod), shares)
             self._node_of[uid] = node
 
     def _start(self, pod: Object, node: Object, pool: NodePool) -> float | None:
@@ -188,7 +193,7 @@ class Kubelet:
             if not (pod.get("status") or {}).get("initContainerStatuses"):
                 self._write(pod, pod_status.waiting_for_init(pod, host, self._stamp()))
             return None
-        devices = self._books[node["metadata"]["name"]].devices.get(uid, ())
+        devices = self._books[node["metadata"]["name"]].given(uid)
         ids = [f"GPU-{node['metadata']['name']}-{i}" for i in devices]
         n = next(self._addresses)
         pod_ip = f"10.{128 + (n >> 16) % 128}.{(n >> 8) % 256}.{n % 256}"

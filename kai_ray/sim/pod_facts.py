@@ -124,6 +124,25 @@ def requests(pod: Object) -> dict[str, int]:
     return total
 
 
+def card_mib(node: Object) -> int:
+    """MiB of each GPU of a node; 100, which makes parts percent, where it does not say."""
+    label = (node["metadata"].get("labels") or {}).get(L.GPU_CARD_MEMORY, "")
+    return int(label) // 100 * 100 or 100 if label.isdigit() else 100
+
+
+def shares(pod: Object, card: int) -> dict[str, int]:
+    """MiB of each shared device that the pod was given, by the group that shares it."""
+    labels = pod["metadata"].get("labels") or {}
+    groups = {v for k, v in labels.items() if k == L.GPU_GROUP or k.startswith(L.GPU_GROUP + "/")}
+    if not groups:
+        return {}
+    annotations = pod["metadata"].get("annotations") or {}
+    memory = annotations.get(L.GPU_MEMORY)
+    part = float(annotations.get(L.GPU_FRACTION) or 0)
+    each = int(memory) if memory else int(part * card + 1e-6)
+    return {group: max(each, 1) for group in sorted(groups)}
+
+
 def host_ports(pod: Object) -> frozenset[tuple[str, int]]:
     """(protocol, port) of every port of the node that the pod takes."""
     spec = pod["spec"]

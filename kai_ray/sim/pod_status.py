@@ -98,12 +98,23 @@ def waiting_for_init(pod: Object, host_ip: str, stamp: str) -> Object:
     }
 
 
+def _shares_devices(pod: Object) -> str:
+    """The container that gets the devices which the pod shares; "" where it shares none."""
+    annotations = pod["metadata"].get("annotations") or {}
+    if L.GPU_FRACTION not in annotations and L.GPU_MEMORY not in annotations:
+        return ""
+    names = [c["name"] for c in pod["spec"]["containers"]]
+    wanted = annotations.get(L.GPU_FRACTION_CONTAINER)
+    return wanted if wanted in names else names[0]
+
+
 def running(
     pod: Object, host_ip: str, pod_ip: str, stamp: str, devices: list[str] | None = None
 ) -> Object:
     """All containers run and are ready. `devices`: ids of the GPUs it was given."""
     spec = pod["spec"]
     left = list(devices or ())
+    sharing = _shares_devices(pod)
     statuses: list[Object] = []
     for c in spec["containers"]:
         old = _old(pod, c["name"])
@@ -117,6 +128,8 @@ def running(
         )
         limits = (c.get("resources") or {}).get("limits") or {}
         count = int(limits.get(L.NVIDIA_GPU, 0) or 0)
+        if c["name"] == sharing:
+            count = len(left)
         if count and left:
             given, left = left[:count], left[count:]
             status["allocatedResourcesStatus"] = [
