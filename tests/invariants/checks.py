@@ -15,7 +15,7 @@ from tests.invariants.run import QUIET, Cluster
 _SOON = 3
 #: Cycles for which a gang may be in parts: its pods leave, are made again, and start.
 _LONG = 7
-#: Evictions of one workload after the last change of demand.
+#: Evictions of one pod after the last change of demand.
 _MOST = 1
 
 
@@ -97,8 +97,7 @@ class NoEvictionCycle(Check):
         late = [e for e in cluster.evictions if e[0] > cluster.cycle - QUIET // 3]
         if late:
             yield f"evictions do not stop: {late[:4]}"
-        times = Counter({(c, v) for c, v, _ in cluster.evictions if c > quiet})
-        often = Counter(victim for _, victim in times)
+        often = Counter(victim for cycle, victim, _ in cluster.evictions if cycle > quiet)
         for victim, count in often.items():
             if count > _MOST:
                 yield f"{victim} was evicted {count} times after cycle {quiet}"

@@ -25,7 +25,7 @@ HOLD_S = 100.0
 QUIET = 24
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
     """One pod of a job, over all its lives."""
 
@@ -187,7 +187,8 @@ class Cluster:
             party, member = flat[task]
             member.state, member.since = TaskState.RELEASING, self.cycle
             gainer = self.parties[gang] if gang >= 0 else None
-            self.evictions.append((self.cycle, party.work.name, gainer.work.name if gainer else ""))
+            name = f"{party.work.name}-{party.members.index(member)}"
+            self.evictions.append((self.cycle, name, gainer.work.name if gainer else ""))
             if gainer is not None:
                 gainer.hold_until_s = self.now_s + HOLD_S
         for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
