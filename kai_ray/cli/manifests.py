@@ -20,7 +20,9 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 def read(names: Sequence[str]) -> list[Document]:
     """Every object of the named files, in order, fit to be submitted."""
-    found = documents(names)
+    found, faults = documents(names)
+    if faults:
+        raise Failure("\n".join(faults))
     if not found:
         raise Failure(f"{', '.join(names)}: no object in there")
     for document in found:
@@ -28,9 +30,10 @@ def read(names: Sequence[str]) -> list[Document]:
     return found
 
 
-def documents(names: Sequence[str]) -> list[Document]:
-    """Every object of the named files. Raises Failure that names the file and the fault."""
+def documents(names: Sequence[str]) -> tuple[list[Document], list[str]]:
+    """Every object of the files that can be parsed, and a line for each file that cannot."""
     found: list[Document] = []
+    faults: list[str] = []
     for name in names:
         for file in files(name):
             try:
@@ -38,9 +41,9 @@ def documents(names: Sequence[str]) -> list[Document]:
                     found += parse_documents(sys.stdin.read(), "-")
                 else:
                     found += read_documents(file)
-            except ManifestError as error:
-                raise Failure(str(error)) from error
-    return found
+            except (ManifestError, UnicodeDecodeError) as error:
+                faults.append(str(error) if isinstance(error, ManifestError) else f"-: {error}")
+    return found, faults
 
 
 def files(name: str) -> list[str]:

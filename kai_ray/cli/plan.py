@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kai_ray.cli import manifests, output
+from kai_ray.cli.failures import Failure
 from kai_ray.cli.output import output_option
 
 if TYPE_CHECKING:
@@ -21,11 +22,16 @@ def plan(files: tuple[str, ...], output: str) -> None:
     """Show which gangs manifests become: files, folders, or - for standard input.
 
     All files are read first, so that references between them resolve. A workload that cannot be
-    grouped says why; the exit code is 0 unless a file cannot be read or parsed.
+    grouped says why; the exit code is 0 unless a file cannot be read or parsed, and the others are
+    shown all the same.
     """
     from kai_ray.podgrouper.plan import plan_documents
 
-    show(plan_documents(manifests.documents(files)), output)
+    documents, faults = manifests.documents(files)
+    if documents or not faults or output in ("json", "yaml"):
+        show(plan_documents(documents), output)
+    if faults:
+        raise Failure("\n".join(faults))
 
 
 def show(plans: Sequence[WorkloadPlan], form: str) -> None:

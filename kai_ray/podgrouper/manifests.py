@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 from .values import Object
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PLAIN_TEXT = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
+_BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$")
+
+
+class _Loader(_BaseLoader):
+    """YAML as Kubernetes tools read it: dates, `10:30` and a lone `=` are text."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, Any]]]] = {
+        first: [(tag, form) for tag, form in rules if tag not in _PLAIN_TEXT]
+        for first, rules in _BaseLoader.yaml_implicit_resolvers.items()
+    }
+
+
+for _first in "-+0123456789":
+    _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(
+        0, ("tag:yaml.org,2002:str", _BASE_60)
+    )
+
 #: A file above this size is no manifest.
 LARGEST_FILE = 64 * 2**20
 _DEEPEST_LIST = 8
@@ -40,7 +59,7 @@ def read_documents(path: str | Path) -> list[Document]:
     try:
         if Path(path).stat().st_size > LARGEST_FILE:
             raise ManifestError(file, f"is larger than {LARGEST_FILE >> 20} MiB: split it")
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestError(file, f"cannot be read: {error}") from None
     return parse_documents(text, file)

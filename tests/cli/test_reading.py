@@ -42,6 +42,33 @@ def test_lists_are_taken_apart_and_empty_documents_left_out(tmp_path: Path) -> N
     assert {d.file for d in found} == {str(file)}
 
 
+def test_plan_shows_what_can_be_read_beside_files_that_cannot(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: [")
+    (tmp_path / "b.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {containers: [{name: c}]}\n"
+    )
+    (tmp_path / "c.json").write_text('{"a": ')
+    seen = kai("plan", str(tmp_path), "-o", "json")
+    assert seen.exit_code == failures.FAILED
+    assert [w["name"] for w in json.loads(seen.stdout)] == ["b"]
+    assert "a.yaml" in seen.stderr
+    assert "c.json" in seen.stderr
+
+    alone = kai("plan", str(tmp_path / "a.yaml"), "-o", "json")
+    assert (alone.exit_code, json.loads(alone.stdout)) == (failures.FAILED, [])
+
+
+def test_dates_and_times_stay_text_as_kubernetes_tools_read_them(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_bytes(
+        "\ufeffapiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+        "data: {day: 2024-01-01, at: 10:30, equals: =, n: 7, f: 1.5}\n".encode()
+    )
+    (found,) = manifests.read([str(file)])
+    expected = {"day": "2024-01-01", "at": "10:30", "equals": "=", "n": 7, "f": 1.5}
+    assert found.object["data"] == expected
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
