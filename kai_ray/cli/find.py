@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import USAGE, Failure, missing
-from kai_ray.cli.suspension import SUSPEND
 from kai_ray.cli.views import jobs as view
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Object, Resource, Write
+from kai_ray.cluster.suspension import SUSPEND
 
 #: Kinds that a bare name may mean before they have a gang.
 WORKLOADS = (*SUSPEND, R.DEPLOYMENT, R.STATEFUL_SET, R.POD)

@@ -11,9 +11,9 @@ from kai_ray.cli import connect
 from kai_ray.cli.dry_run import dry_run_option, tail
 from kai_ray.cli.failures import CONFLICT, Failure
 from kai_ray.cli.find import Found, find
-from kai_ray.cli.suspension import SUSPEND, is_suspended, suspend_patch
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Object
+from kai_ray.cluster.suspension import SUSPEND, is_suspended, suspend_patch
 
 POLL_S = 0.3
 

@@ -11,9 +11,13 @@ from kai_ray.controllers.bind_requests import BindRequests
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
+from kai_ray.controllers.evictor import Evictor
+from kai_ray.controllers.holds import Holds
+from kai_ray.controllers.quarantine import Quarantine
 from kai_ray.controllers.scheduling import SchedulingLoop
 from kai_ray.controllers.stale import StaleGangs
 from kai_ray.controllers.status import StatusWriter
+from kai_ray.controllers.suspensions import Suspensions
 from kai_ray.encode import Encoder, MemberOf
 from kai_ray.scheduler import DEFAULT, Policy
 
@@ -28,6 +32,10 @@ class Control:
     requests: BindRequests
     status: StatusWriter
     stale: StaleGangs
+    evictor: Evictor
+    suspensions: Suspensions
+    holds: Holds
+    quarantine: Quarantine
     events: Events
 
     def controllers(self) -> list[Controller]:
@@ -37,6 +45,9 @@ class Control:
             self.requests,
             self.status,
             self.stale,
+            self.suspensions,
+            self.holds,
+            self.quarantine,
             self.loop,
         ]
 
@@ -52,7 +63,11 @@ def compose(
     failures = BindFailures(encoder)
     binder = Binder(config, encoder, failures, events)
     requests = BindRequests(config, encoder, binder, failures, events, member_of)
-    stale = StaleGangs(config, encoder, events)
+    stale = StaleGangs(encoder)
+    suspensions = Suspensions(encoder)
+    evictor = Evictor(config, encoder, suspensions, events)
+    holds = Holds(encoder, events)
+    quarantine = Quarantine(config, events)
 
     def held_back(group: Key) -> str | None:
         if encoder.gave_up(group):
@@ -61,8 +76,21 @@ def compose(
 
     status = StatusWriter(config, events, held_back)
     failures.on_change = status.touch
-    loop = SchedulingLoop(config, encoder, binder, (status.observe, stale.observe), policy)
-    return Control(encoder, loop, binder, requests, status, stale, events)
+    observers = (status.observe, stale.observe, holds.observe)
+    loop = SchedulingLoop(config, encoder, binder, evictor, suspensions, observers, policy)
+    return Control(
+        encoder,
+        loop,
+        binder,
+        requests,
+        status,
+        stale,
+        evictor,
+        suspensions,
+        holds,
+        quarantine,
+        events,
+    )
 
 
 def build(

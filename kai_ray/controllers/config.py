@@ -24,6 +24,14 @@ class ControlConfig:
     """Tries of one bind while its place is kept; then the place is given back."""
     staleness_grace_s: float = 60.0
     """How long a started gang may run below its minimum; negative = for ever."""
+    hold_s: float = 60.0
+    """How long room that others left for a gang is kept for it; longer where pods end slowly."""
+    evictions_per_minute: int | None = None
+    """Pods that may be evicted in any minute; a gang that begins within it goes whole."""
+    rejections: int = 3
+    """Pods that a node may reject within `rejection_window_s` before it is quarantined."""
+    rejection_window_s: float = 300.0
+    quarantine_s: float = 600.0
     repeat_s: float = 5.0
     """Least time between two texts of one condition while its reason stays the same."""
     status_batch: int = 256

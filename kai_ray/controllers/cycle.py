@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,14 +26,24 @@ class Cycle:
     state: NDArray[np.int8]
 
 
-def carried_out(number: int, encoded: Encoded, plan: Plan, failing: Iterable[Key] = ()) -> Cycle:
-    """The record of a cycle. Binds of `failing` pods have not happened, whatever is hoped."""
+def carried_out(
+    number: int,
+    encoded: Encoded,
+    plan: Plan,
+    failing: Iterable[Key] = (),
+    leaving: Sequence[int] = (),
+) -> Cycle:
+    """The record of a cycle. Binds of `failing` pods have not happened, whatever is hoped.
+
+    `leaving`: task rows that were evicted.
+    """
     state = encoded.snapshot.tasks.state.copy()
     state[plan.bind_task] = TaskState.BINDING
     for pod in failing:
         row = encoded.names.row_of(pod)
         if row >= 0 and state[row] == TaskState.BINDING:
             state[row] = TaskState.PENDING
+    state[list(leaving)] = TaskState.RELEASING
     return Cycle(number, encoded, plan, state)
 
 

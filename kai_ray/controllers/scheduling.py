@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import Object, Resource
+from kai_ray.cluster.port import Key, Object, Resource
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.cycle import Cycle, carried_out, only, unfinished
-from kai_ray.encode import RESOURCES, Encoded, Encoder
+from kai_ray.controllers.evictor import Evictor
+from kai_ray.controllers.isolation import decide_without_offenders
+from kai_ray.controllers.moments import next_moment
+from kai_ray.controllers.suspensions import Suspensions
+from kai_ray.controllers.victim_choice import choose
+from kai_ray.encode import RESOURCES, Encoded, Encoder, Problem
 from kai_ray.scheduler import DEFAULT, Plan, Policy, Snapshot, decide
+from kai_ray.scheduler.actions.allocate import allocate
 
 _NEEDED = (kinds.NODE, kinds.POD, kinds.QUEUE, kinds.POD_GROUP)
 _LOOK_AGAIN_S = 1.0
 #: Kinds that may be hidden from us: what cannot be seen is not held against a pod.
 _OPTIONAL = (kinds.PVC, kinds.CONFIG_MAP)
+#: A gang that the core stumbled over is tried again after this long, then after twice as long.
+_ISOLATED_FIRST_S, _ISOLATED_LAST_S = 60.0, 3600.0
+_RETRY = "retry "
 
 
 class SchedulingLoop:
-    """Controller with the one key "cycle"."""
+    """Keys: "cycle"; "again" for a cycle though nothing moved; "retry namespace/gang"."""
 
     name = "scheduler"
 
@@ -30,22 +40,29 @@ class SchedulingLoop:
         config: ControlConfig,
         encoder: Encoder,
         binder: Binder,
+        evictor: Evictor,
+        suspensions: Suspensions,
         observers: Sequence[Callable[[Cycle], None]] = (),
         policy: Policy = DEFAULT,
     ) -> None:
         self._config = config
         self._encoder = encoder
         self._binder = binder
+        self._evictor = evictor
+        self._suspensions = suspensions
         self._observers = observers
-        self._policy = policy
+        knobs = dataclasses.replace(policy.evicting, staleness_grace_s=config.staleness_grace_s)
+        self._policy = dataclasses.replace(policy, evicting=knobs)
+        self._isolated: dict[Key, tuple[int, str]] = {}  # -> how often so far, what was raised
         self._seen: tuple[int, ...] | None = None
         self._next_s = 0.0
-        self._stuck_s = float("inf")
+        self._wake_s = float("inf")
         self.last: Cycle | None = None
         self.cycles = 0
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._evictor.setup(runtime)
         for resource in RESOURCES:
             runtime.informer(resource).on_change(partial(self._changed, resource))
 
@@ -59,6 +76,15 @@ class SchedulingLoop:
         self._runtime.enqueue(self.name, "cycle", max(0.0, self._next_s - now))
 
     def reconcile(self, key: str) -> float | None:
+        if key.startswith(_RETRY):
+            namespace, _, name = key.removeprefix(_RETRY).partition("/")
+            self._encoder.release(Key(namespace, name))
+            self.kick()
+            return None
+        if key == "again":
+            self._seen = None
+            self.kick()
+            return None
         now = self._runtime.clock.now()
         if now < self._next_s:
             return self._next_s - now
@@ -68,15 +94,31 @@ class SchedulingLoop:
             connected = self._runtime.informer(resource).connected
             self._encoder.trust(resource, connected)
         version = self._encoder.version
-        if version == self._seen and now <= self._stuck_s:
+        if version == self._seen and now < self._wake_s:
             return None
         self._next_s = now + self._config.period_s
         self._complete(now)
         encoded = self._encoder.snapshot(now)
-        self._act(encoded, self._decide(encoded.snapshot))
+        policy = self._paced()
+        never = self._suspensions.irreplaceable()
+        plan = choose(encoded, never, lambda s: self._decide(encoded, s, policy))
+        self._act(encoded, plan)
         self._seen = version  # not before: what fails half-way is to be done again
-        self._stuck_s = self._encoder.next_stuck_s(now)
-        return self._stuck_s - now + 0.001 if self._stuck_s != float("inf") else None
+        wake_s = min(
+            self._encoder.next_stuck_s(now) + 0.001,
+            next_moment(encoded.snapshot, policy),
+            self._evictor.allowed_again_s(),
+        )
+        self._wake_s = wake_s
+        return max(0.0, wake_s - now) if wake_s != float("inf") else None
+
+    def _paced(self) -> Policy:
+        """The policy with what the pace of evictions leaves."""
+        allowance = self._evictor.allowance()
+        if allowance is None:
+            return self._policy
+        knobs = dataclasses.replace(self._policy.evicting, allowance=allowance)
+        return dataclasses.replace(self._policy, evicting=knobs)
 
     def _fresh(self) -> bool:
         """Old news is no ground for a decision: every watch that matters must be open."""
@@ -87,14 +129,43 @@ class SchedulingLoop:
         encoded = self._encoder.snapshot(now)
         halves = unfinished(encoded.snapshot)
         if halves.any():
-            self._binder.bind(encoded, self._decide(only(encoded.snapshot, halves)))
+            policy = dataclasses.replace(self._policy, actions=(allocate,))
+            plan = self._decide(encoded, only(encoded.snapshot, halves), policy)
+            self._binder.bind(encoded, plan)
 
-    def _decide(self, snapshot: Snapshot) -> Plan:
-        return decide(snapshot, self._policy)
+    def _decide(self, encoded: Encoded, snapshot: Snapshot, policy: Policy) -> Plan:
+        plan, offenders = decide_without_offenders(lambda s: decide(s, policy), snapshot)
+        for gang, message in offenders.items():
+            self._isolate(encoded.names.gang(gang), message)
+        return plan
+
+    def _isolate(self, group: Key, message: str) -> None:
+        """Sets a gang aside for a while; its PodGroup says so."""
+        times = self._isolated.get(group, (0, ""))[0] + 1
+        self._isolated[group] = (times, message)
+        self._encoder.hold(group)
+        wait = min(_ISOLATED_LAST_S, _ISOLATED_FIRST_S * 2 ** min(times - 1, 10))
+        self._runtime.enqueue(self.name, f"{_RETRY}{group.namespace}/{group.name}", wait)
 
     def _act(self, encoded: Encoded, plan: Plan) -> None:
         self._binder.bind(encoded, plan)
-        self.last = cycle = carried_out(self.cycles, encoded, plan, self._binder.failing())
+        leaving = self._evictor.evict(encoded, plan)
+        encoded = self._with_isolated(encoded)
+        failing = self._binder.failing()
+        self.last = cycle = carried_out(self.cycles, encoded, plan, failing, leaving)
         self.cycles += 1
         for observe in self._observers:
             observe(cycle)
+
+    def _with_isolated(self, encoded: Encoded) -> Encoded:
+        """Names the gangs that were set aside among what is wrong."""
+        gangs = set(encoded.names.gangs) if self._isolated else set[Key]()
+        self._isolated = {key: v for key, v in self._isolated.items() if key in gangs}
+        if not self._isolated:
+            return encoded
+        mend = "makes the scheduler fail and is left out, please report it"
+        wrong = tuple(
+            Problem("PodGroup", key.namespace, key.name, "spec", f"{mend} ({message})")
+            for key, (_, message) in sorted(self._isolated.items())
+        )
+        return dataclasses.replace(encoded, problems=(*encoded.problems, *wrong))

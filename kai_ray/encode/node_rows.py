@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kai_ray.api.labels import GPU_RESOURCES
+from kai_ray.api.labels import GPU_RESOURCES, QUARANTINED_UNTIL
 from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import Bools, Codes, Ints, Nodes
 
@@ -41,7 +41,9 @@ def read(node: Object) -> NodeRow:
     status = node.get("status") or {}
     raw = status.get("allocatable") or status.get("capacity") or {}
     return NodeRow(
-        ready=_ready(status.get("conditions") or ()) and not _leaving(node),
+        ready=_ready(status.get("conditions") or ())
+        and not _leaving(node)
+        and not _quarantined(node),
         cordoned=bool(spec.get("unschedulable")),
         allocatable={
             name: requests.amount(name, text, f"status.allocatable[{name}]")
@@ -93,6 +95,11 @@ def _ready(conditions: Iterable[dict[str, Any]]) -> bool:
 
 def _leaving(node: Object) -> bool:
     return bool(node["metadata"].get("deletionTimestamp"))
+
+
+def _quarantined(node: Object) -> bool:
+    """Marked as rejecting pods; whoever marked it takes the mark off in time."""
+    return bool((node["metadata"].get("annotations") or {}).get(QUARANTINED_UNTIL))
 
 
 class NodeTable:

@@ -9,7 +9,7 @@ import pytest
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import Forbidden, Object, Resource
-from kai_ray.controllers.suspend import SWITCH, suspended
+from kai_ray.cluster.suspension import SUSPEND, is_suspended
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
@@ -93,8 +93,8 @@ def test_a_gang_that_cannot_be_completed_comes_back_whole(resource: Resource, sp
         assert evicted, "it went as a whole"
         cluster.run_for(300)
         workload = cluster.store.get(resource, "work", "default")
-        if resource in SWITCH:
-            assert not suspended(resource, workload)
+        if resource in SUSPEND:
+            assert not is_suspended(resource, workload)
         assert _went_well(cluster, resource, workload)
 
 

@@ -1,16 +1,16 @@
-"""Where each kind keeps its own "suspend" switch."""
+"""Where each kind keeps its own "suspend" switch: one table for users and for the scheduler."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import Object, Resource
+from . import resources as R
+from .port import Object, Resource
 
 _SPEC = ("spec", "suspend")
 _RUN_POLICY = ("spec", "runPolicy", "suspend")
 
-#: Kinds that stop at their user's word: the path of a boolean that their own operator obeys.
+#: Kinds that stop at somebody's word: the path of a boolean that their own operator obeys.
 SUSPEND: dict[Resource, tuple[str, ...]] = {
     R.RAY_JOB: _SPEC,
     R.RAY_CLUSTER: _SPEC,
