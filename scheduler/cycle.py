@@ -17,7 +17,7 @@ from .plan import Plan
 from .policy import DEFAULT, Policy
 from .session import Placed, Session
 from .shares.books import queue_books
-from .snapshot import Codes, Floats, Snapshot
+from .snapshot import Codes, Floats, Ints, Snapshot
 from .waits import waits
 
 
@@ -57,6 +57,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         nominate_node=nominations[1],
         **_grants(session),
         **_evictions(session),
+        **_zones(session),
         waits=waits(session),
         fair_share=share,
         allocated=_allocated(ledger),
@@ -99,6 +100,19 @@ def _evictions(session: Session) -> dict[str, Codes]:
     rows = [(task, e.reason, e.beneficiary) for e in session.evicted for task in e.tasks]
     columns = np.array(rows, dtype=np.int32).reshape(-1, 3).T
     return dict(zip(("evict_task", "evict_reason", "evict_for"), columns.copy(), strict=True))
+
+
+def _zones(session: Session) -> dict[str, Any]:
+    """What the pods that got a place take of the zones inside their nodes."""
+    cells = session.ledger.cells
+    if cells is None:
+        return {}
+    runs = [range(one.first, one.first + one.pods) for one in session.placed]
+    rows = list(cells.taken([session.task(position) for run in runs for position in run]))
+    columns: Ints = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    names = ("zone_task", "zone_kind", "zone_index", "zone_resource")
+    codes = {name: row.astype(np.int32) for name, row in zip(names, columns, strict=False)}
+    return {**codes, "zone_amount": columns[4].copy()}
 
 
 def _allocated(ledger: Ledger) -> Floats:

@@ -303,6 +303,8 @@ _PHRASES = {
     Reason.POD_ANTI_AFFINITY_CONFLICT: "with pods it must be apart from",
     Reason.TOPOLOGY_SPREAD_UNSATISFIED: "in a domain that holds too many of its pods",
     Reason.VOLUME_NODE_CONFLICT: "out of reach of its volume",
+    Reason.NUMA_UNALIGNED: "whose NUMA cells cannot hold the pod as it must be aligned",
+    Reason.GPUS_NOT_LINKED: "without enough free GPUs that are linked",
     Reason.FRAGMENTED_GPU: "with enough GPU memory in all, but not on one device",
     Reason.GPU_MEMORY_UNKNOWN: "that does not say how much memory its GPUs have",
     Reason.GPU_TOO_SMALL: "whose GPUs have less memory than asked",

@@ -73,7 +73,8 @@ class Fit:
         rules = (*self._moving, *self._scores)
         #: Whether pods elsewhere matter: then copies of nodes do not add up.
         self.linked = any(rule.reads is Reads.PEERS for rule in rules)
-        self.packs = not (self.linked or self.shared) and all(score.packs for score in self._scores)
+        one_by_one = self.linked or self.shared is not None or self.cells is not None
+        self.packs = not one_by_one and all(score.packs for score in self._scores)
         self.value: Floats = np.full(count, _OUT)
         """[N] the sum of all scores where a copy fits, -inf elsewhere."""
         self._offer: Offer = NO_OFFER  # what is left of the last one
@@ -88,6 +89,9 @@ class Fit:
         self.shared: SharedRoom | None = None
         """Room on shared devices, for a class that takes part of one."""
         self._claims: ClaimRoom | None = None
+        cells = self.ledger.cells
+        self.cells = cells if cells is not None and cells.concern(klass) else None
+        """Zones inside nodes, for a class that is aligned."""
         if book is None:
             return
         self.asks_gpu |= book.facts.kind[klass] not in (GpuKind.NONE, GpuKind.LEGACY_MIG)
@@ -153,6 +157,9 @@ class Fit:
         if self.shared is not None:
             shared_now, shared_later = self.shared.copies(at)
             now, later = np.minimum(now, shared_now), np.minimum(later, shared_later)
+        if self.cells is not None:
+            for zones_now, zones_later in self.cells.room(self.klass, at):
+                now, later = np.minimum(now, zones_now), np.minimum(later, zones_later)
         allowed = self.suits[at]
         for rule in self._moving:
             held = rule.allows(ledger, self.klass, at)

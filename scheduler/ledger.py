@@ -22,6 +22,7 @@ from .shares.row import Amounts, QueueRow, queue_rows
 from .shares.tree import path
 from .snapshot import ALLOCATED, GPU, USED, Bools, Codes, Floats, Ints, Nodes, Snapshot, TaskState
 from .topology.bonds import Bonds, bonds
+from .zones.cells import Cells, Moved, cells
 
 Mark: TypeAlias = int
 #: (klass, node, idle, releasing, pods, device slots): copies by which each book moved.
@@ -71,7 +72,11 @@ class Ledger:
         self._open_gangs()
         self.topology: Bonds | None = bonds(snapshot, self.origin, self.node_of)
         """Domains of nodes, and who must stay in one; None where nobody must."""
-        self._log: list[_Booked | _Charged | _Filled | _Released | _Seated | _Parted] = []
+        self._log: list[
+            _Booked | _Charged | _Filled | _Released | _Seated | _Parted | tuple[Moved]
+        ] = []
+        self.cells: Cells | None = cells(snapshot, self.origin, self.position, self._note_cell)
+        """Zones inside nodes; None where no node tells of any."""
         self.changed: list[int] = []
         """Nodes whose books moved, undone moves included: caches read on from where they were."""
         self.state = 0
@@ -273,6 +278,10 @@ class Ledger:
             self.topology.seats.move(leaf, node, pods)
             self._log.append((leaf, node, pods, None, None))
 
+    def _note_cell(self, moved: Moved) -> None:
+        self._log.append((moved,))
+        self.changed.append(moved.change.node)
+
     def left(self, leaf: int, pods: int) -> None:
         """Evicted pods of a leaf wait for nothing: they are gone for good."""
         self.waiting[leaf] -= pods
@@ -320,6 +329,9 @@ class Ledger:
             elif len(entry) == 7:
                 klass, node, pods, slots, *_ = entry
                 self._release(klass, node, -pods, slots)
+            elif len(entry) == 1:
+                entry[0].undo()
+                self.changed.append(entry[0].change.node)
             elif len(entry) == 5:
                 assert self.topology is not None, "only constrained gangs are seated"
                 self.topology.seats.move(entry[0], entry[1], -entry[2])

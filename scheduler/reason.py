@@ -76,6 +76,10 @@ class Reason(IntEnum):
     CLAIM_ELSEWHERE = 80  # its devices are on another node
     DEVICE_CLASS_NOT_FOUND = 81
 
+    # cells inside the node
+    NUMA_UNALIGNED = 90  # it fits the node, but not as its kubelet must align it
+    GPUS_NOT_LINKED = 91  # no group of linked GPUs has as many free
+
     @property
     def word(self) -> str:
         """The CamelCase form shown in conditions, events and tables: InsufficientGpu."""

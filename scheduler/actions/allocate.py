@@ -137,7 +137,7 @@ class Allocate:
         if not any(map(self.attempts.unmet, in_line)):
             return placed
         in_line.update(one.leaf for one in placed)
-        return wait_as_a_whole(self.ledger, placed)
+        return wait_as_a_whole(self.session, placed)
 
     def _note_failure(self, gang: int, attempt: Attempt, short: Shortfall) -> Miss:
         klass, placeable, cause, reason, domain = short

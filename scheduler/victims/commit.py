@@ -53,7 +53,8 @@ class Commit:
         for leaf, gone in outcome.gone.items():
             self._ledger.left(leaf, len(gone))
         for victim in sorted({*self._leavers, *(one.gang for one in outcome.joined)}):
-            found.lost(victim, self._leavers.get(victim, {}))
+            mine = [one for one in moved if one.gang == victim]
+            found.lost(victim, self._leavers.get(victim, {}), mine)
         found.served(self._gang, served)
         if tasks:
             session.evicted.append(Evicted(tasks, self._reason, self._gang))
@@ -69,7 +70,15 @@ class Commit:
         Room that is taken by now was taken for the gang that is served here.
         """
         ledger, session, held = self._ledger, self._session, self._books.held
-        steps = [s for s in deed.steps if all(held.given(p) is None for p in deed.away(s))]
+        named = {one.first for one in session.placed}
+
+        def intact(position: int) -> bool:
+            """Whether the pod ran before and is where the deed left it."""
+            return held.given(position) is None and (
+                position not in deed.moved or position in named
+            )
+
+        steps = [s for s in deed.steps if all(map(intact, deed.away(s)))]
         mine = {p for step in steps for p in step.positions}
         again = Outcome(steps, ledger.trial())
         again.moved = {p: one for p, one in deed.moved.items() if p in mine}
@@ -92,7 +101,7 @@ class Commit:
                 if tasks:
                     session.beneficiaries.add(self._gang)
         for victim in sorted({step.gang for step in steps}):
-            self._books.attempts.forget(victim)
+            self._books.returned(victim, back)
 
     def _stay(self, outcome: Outcome, back: Collection[int] | None = None) -> None:
         """Pods that were taken away and came back to their devices hold them as before.
@@ -131,6 +140,8 @@ class Commit:
         for one in given:
             if not one.later:  # the simulation counts on room that is to be freed: it is free
                 self._ledger.vacate(one.klass, one.node, one.slots)
+                if self._ledger.cells is not None:
+                    self._ledger.cells.vacate(self._books.held.task(one.first))
         lost = {p for gone_of in self._outcome.gone.values() for p in gone_of}
         for position in lost:
             one = self._books.held.given(position)
@@ -158,7 +169,8 @@ class Commit:
         return started
 
     def _free(self, one: Placed) -> bool:
-        if one.slots:
+        cells = self._ledger.cells
+        if one.slots or (cells is not None and cells.holds(self._books.held.task(one.first))):
             return False
         request = self._session.snapshot.classes.request[:, one.klass] * one.pods
         return bool((self._ledger.idle[:, one.node] >= request).all())
@@ -181,4 +193,7 @@ class Commit:
             if one.gang == gang and not one.later:
                 ledger.book(one.klass, one.node, -one.pods, one.pods, 0, one.slots)
                 ledger.fill(one.leaf, 0, -one.pods)
+                if ledger.cells is not None:
+                    for position in range(one.first, one.first + one.pods):
+                        ledger.cells.settle(books.held.task(position), later=True)
                 self._session.placed[at] = one._replace(later=True)

@@ -116,6 +116,10 @@ class Simulation:
         return needs
 
     def _release(self, first: int, pods: int, klass: int, node: int) -> None:
+        cells = self._ledger.cells
+        if cells is not None:
+            for position in range(first, first + pods):
+                cells.give_up(self._books.held.task(position))
         for count, slots, waits in self._books.held.kinds(first, pods):
             if waits:
                 self._ledger.book(klass, node, 0, -count, -count, slots)
@@ -157,6 +161,8 @@ class Simulation:
             for position in range(one.first, one.first + one.pods):
                 out.gone[one.leaf].remove(position)
                 elsewhere = held.node_of(position) != one.node
+                cells = self._ledger.cells
+                elsewhere |= cells is not None and cells.moved(held.task(position))
                 if elsewhere or set(held.slots_of(position)) != set(one.slots):
                     out.moved[position] = one._replace(first=position, pods=1)
                 elif held.firm(position):
@@ -193,10 +199,12 @@ class Simulation:
             if moved is not None:
                 ledger.book(moved.klass, moved.node, 0, -1, -1, moved.slots)
                 ledger.seat(moved.leaf, moved.node, -1)
+                if ledger.cells is not None:
+                    ledger.cells.drop(books.held.task(position))
             ledger.seat(leaf_of[position], books.held.node_of(position), 1)
         for first, pods, klass, origin in books.held.runs(away):
             node = int(ledger.position[origin])
-            if not self._fits_again(first, pods, klass, node):
+            if not self._fits_again(first, pods, klass, node) or not self._zones_again(first, pods):
                 ledger.roll_back(mark)
                 return False
             ledger.book(klass, node, 0, pods, pods, books.held.slots(first, pods))
@@ -223,6 +231,13 @@ class Simulation:
             return False
         slots = books.held.slots(first, pods)
         return not slots or ledger.room_on(klass, node, slots)
+
+    def _zones_again(self, first: int, pods: int) -> bool:
+        """Gives pods the zones back that they held, if nobody else has them."""
+        cells, held = self._ledger.cells, self._books.held
+        if cells is None:
+            return True
+        return all(cells.come_back(held.task(p)) for p in range(first, first + pods))
 
     # ---- the order
 

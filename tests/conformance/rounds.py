@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kai_ray.scheduler.plan import Plan
-from tests.conformance import scenario
+from tests.conformance import scenario, zones
 from tests.conformance.scenario import TaskNow, World
 from tests.conformance.verdict import Case
 
@@ -66,6 +66,7 @@ def hold_session(case: Case, state: Mapping[str, TaskNow], decide: Decide) -> Se
     slots: dict[int, list[int]] = {}
     for task, slot in zip(plan.grant_task.tolist(), plan.grant_slot.tolist(), strict=True):
         slots.setdefault(task, []).append(slot)
+    cells = zones.predicted(plan, world.snapshot.resources)
     rows = [("Binding", *row) for row in zip(plan.bind_task, plan.bind_node, strict=True)]
     rows += [
         ("Pipelined", *row) for row in zip(plan.nominate_task, plan.nominate_node, strict=True)
@@ -73,7 +74,8 @@ def hold_session(case: Case, state: Mapping[str, TaskNow], decide: Decide) -> Se
     for status, task, at in rows:
         node = world.nodes[at]
         devices = tuple(world.slots.label(node, slot) for slot in slots.get(int(task), ()))
-        after[world.tasks[task]] = TaskNow(status, node, devices)
+        held = cells.get(int(task), ())
+        after[world.tasks[task]] = TaskNow(status, node, devices, held)
     calls = {
         "binds": len(plan.bind_task),
         "evictions": len(plan.evict_task),
@@ -99,7 +101,12 @@ def move_on(case: Case, state: State) -> State:
 
 def _problems(case: Case, state: State) -> list[str]:
     """Where the state differs from what is expected of tasks and nodes."""
-    return [*_task_problems(case, state), *_node_problems(case, state)]
+    held = {name: (now.status, now.node, now.zones) for name, now in state.items()}
+    return [
+        *_task_problems(case, state),
+        *_node_problems(case, state),
+        *zones.problems(case, held),
+    ]
 
 
 def _task_problems(case: Case, state: State) -> Iterator[str]:

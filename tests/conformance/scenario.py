@@ -23,7 +23,7 @@ from kai_ray.scheduler.snapshot import (
     Tasks,
     TaskState,
 )
-from tests.conformance import gpus
+from tests.conformance import gpus, zones
 from tests.conformance.queue_rows import parents_first, queue_arrays
 from tests.conformance.requests import gpu_count
 from tests.conformance.task_classes import NODE_RESOURCES, ClassTable
@@ -40,6 +40,7 @@ class TaskNow:
     status: str
     node: str | None
     devices: tuple[str, ...] = ()  # labels by which tasks of a node share devices
+    zones: zones.Held = ()  # what it holds of the zones of its node
 
 
 #: Recorded word -> state. Other words (Pipelined, Unknown, Deleted) occupy nothing and ask nothing.
@@ -72,7 +73,12 @@ class World:
 def start(case: Case) -> dict[str, TaskNow]:
     """The recorded state of every task. A recorded nomination is not carried into a session."""
     return {
-        task["name"]: TaskNow(task["status"], task["node"], tuple(task["gpu_groups"] or ()))
+        task["name"]: TaskNow(
+            task["status"],
+            task["node"],
+            tuple(task["gpu_groups"] or ()),
+            zones.recorded(task),
+        )
         for job in case["cluster"]["jobs"]
         for task in job["tasks"]
     }
@@ -112,6 +118,9 @@ def build(case: Case, now: Mapping[str, TaskNow]) -> World:
         peers=tuple(PeerTerm(topology, matches) for topology, matches in peers),
         gpus=gpus.table(case, nodes, classes.asks, holds, shared),
         topologies=topologies.arrays(nodes),
+        zones=zones.table(
+            case, nodes, resources, classes.kinds, tasks, [now[name].zones for name in names]
+        ),
         total=_total(nodes),
     )
     return World(snapshot, node_names, queues, [job["name"] for job in jobs], names, slots)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.conformance.verdict import Case
 
 #: What a scheduler case may not contain yet, as exact features or as prefixes.
-_FEATURES = {"numa"}
+_FEATURES: set[str] = set()
 _PREFIXES = ()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import Classes, ClassRules, Op, Requirement
-from tests.conformance import gpus
+from tests.conformance import gpus, zones
 from tests.conformance.requests import queue_request
 
 #: Rows of node amounts.
@@ -52,7 +52,7 @@ class ClassTable:
         rules = self._rules(job, task, asked) if self._rules_apply else ClassRules(claims=asked[5])
         whole = int(request["gpus"] or 0) if request["gpu_kind"] == "whole" else 0
         charged = queue_request(task, self._config)
-        key = (*amounts, whole, charged, rules, seen, asked)
+        key = (*amounts, whole, charged, rules, seen, asked, zones.kind(task))
         if key not in self._row:
             self._row[key] = len(self._row)
             self._matches.append(seen)
@@ -91,6 +91,12 @@ class ClassTable:
             queue_request=np.array([k[3] for k in keys], dtype=np.float64).reshape(-1, 3).T.copy(),
             rules=tuple(k[4] for k in keys),
         )
+
+    @property
+    def kinds(self) -> list[tuple[np.ndarray, bool]]:
+        """(request, whether all of it is aligned) of each class."""
+        request = self.arrays().request
+        return [(request[:, c], key[7]) for c, key in enumerate(self._row)]
 
     @property
     def asks(self) -> list[gpus.Ask]:
