@@ -142,7 +142,7 @@ class Assembly:
             self._tasks.tasks,
             nodes.ready & ~nodes.cordoned,
             lambda row: (names.pod(row), names.pod_object(row)),
-            e.device_grants,
+            e.device_grants(),
         )
         names.groups.update(devices.groups)
         snapshot = Snapshot(

@@ -65,7 +65,8 @@ class Encoder:
         self._held: set[Key] = set()
         self._rows: dict[Key, groups.GroupRow] = {}
         self._other_version = 0
-        self.device_grants: dict[Key, Grants] = {}
+        self._assumed_devices: dict[Key, Grants] = {}
+        self._requested_devices: dict[Key, tuple[Key, Grants]] = {}
         self._assembly = Assembly(self)
         self._takers: dict[Resource, Callable[[Key, Object | None], None]] = {
             kinds.NAMESPACE: self._namespace,
@@ -124,10 +125,10 @@ class Encoder:
         self.pods.assume(pod, uid, node)
 
     def _grant(self, pod: Key, uid: str, groups: tuple[str, ...]) -> None:
-        before = self.device_grants.pop(pod, None)
+        before = self._assumed_devices.pop(pod, None)
         if groups:
-            self.device_grants[pod] = Grants(uid, groups)
-        if self.device_grants.get(pod) != before:
+            self._assumed_devices[pod] = Grants(uid, groups)
+        if self._assumed_devices.get(pod) != before:
             self._other_version += 1
 
     def forget(self, pod: Key) -> None:
@@ -280,7 +281,7 @@ class Encoder:
         self.budgets.put(key, budget)
 
     def _pod(self, key: Key, new: Object | None) -> None:
-        if self.device_grants and (new is None or groups_of(new)):
+        if self._assumed_devices and (new is None or groups_of(new)):
             self._grant(key, "", ())
         self.pods.put(key, new)
 
@@ -288,13 +289,18 @@ class Encoder:
         """A request that is under way says which devices its pod will share."""
         found, problem = guarded("BindRequest", key, _selected, new)
         self.report("BindRequest", key, problem)
-        if found is not None:
-            pod, groups = Key(key.namespace, found[0] or key.name), found[1]
-            if groups or pod in self.device_grants:
-                known = self.pods.objects.get(pod)
-                uid = (known["metadata"].get("uid") or "") if known else ""
-                self._grant(pod, uid, groups)
+        before = self._requested_devices.pop(key, None)
+        if found is not None and found[1]:
+            pod = Key(key.namespace, found[0] or key.name)
+            self._requested_devices[key] = pod, Grants("", found[1])
+        if self._requested_devices.get(key) != before:
+            self._other_version += 1
         self.pods.put_bind_request(key, new)
+
+    def device_grants(self) -> dict[Key, Grants]:
+        """Devices of pods whose objects do not name them yet: requested, or just decided."""
+        asked = {pod: grants for _, (pod, grants) in sorted(self._requested_devices.items())}
+        return asked | self._assumed_devices
 
     def set_leaving(self, group: Key, leaving: bool) -> None:
         """A gang that is told to go: its places are about to be free, nothing of it starts."""

@@ -29,7 +29,7 @@ _STRATEGIES = {"single": MigMode.SINGLE, "mixed": MigMode.MIXED}
 class Grants(NamedTuple):
     """Groups of a pod whose bind has been decided and is not seen yet."""
 
-    uid: str
+    uid: str  # "" = whichever pod has the name
     groups: tuple[str, ...]
 
 
@@ -133,7 +133,8 @@ def _holds(
         found = groups_of(pod) if pod is not None else ()
         if not found and pod is not None:
             granted = grants.get(key)
-            if granted is not None and granted.uid == (pod["metadata"].get("uid") or ""):
+            uid = pod["metadata"].get("uid") or ""
+            if granted is not None and granted.uid in ("", uid):
                 found = granted.groups
         held += [(row, int(tasks.node[row]), group) for group in found]
     groups: dict[int, list[str]] = {}

@@ -192,14 +192,6 @@ def test_config_maps_that_are_required(spec: dict[str, Any], needed: bool) -> No
     assert len(decide(found.snapshot).bind_task) == 1
 
 
-@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory"])
-def test_shares_of_a_gpu_wait_with_a_plain_word(key: str) -> None:
-    pod = objects.pod("p", "g", gpus=0, annotations={key: "0.5"})
-    (wait,) = decide(encoded(objects.node("n"), pod).snapshot).waits
-    assert wait.reason is Reason.MISCONFIGURED
-    assert key in wait.detail
-
-
 def _anti(**term: Any) -> dict[str, Any]:
     full = {"topologyKey": "kubernetes.io/hostname", **term}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [full]}}

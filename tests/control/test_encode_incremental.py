@@ -81,12 +81,15 @@ def _pods(draw: st.DrawFn) -> tuple[Resource, dict[str, Any]]:
         spec["tolerations"] = [{"operator": "Exists"}]
     elif extra == 5:
         spec["volumes"] = [{"persistentVolumeClaim": {"claimName": draw(_names)}}]
+    elif extra in (7, 8):
+        shares = [{"gpu-fraction": "0.5"}, {"gpu-memory": "8000"}, {"gpu-fraction": "2"}]
+        spec["annotations"] = draw(st.sampled_from([*shares, {"nvidia.com/mig-x": "1"}]))
     elif extra == 6:
         spec["requests"] = {"google.com/tpu": draw(st.sampled_from(["4", "nonsense", "-1"]))}
     made = pod(
         f"pod-{draw(_names)}",
         draw(st.sampled_from(["a", "b", ""])),
-        gpus=draw(st.integers(0, 2)),
+        gpus=draw(st.integers(0, 2)) if extra < 7 else 0,
         namespace=draw(_spaces),
         scheduler=draw(st.sampled_from(["kai-scheduler", "default-scheduler", "else"])),
         node=draw(st.sampled_from(["", "a", "b", "gone"])),
@@ -97,6 +100,8 @@ def _pods(draw: st.DrawFn) -> tuple[Resource, dict[str, Any]]:
     )
     if draw(st.booleans()):
         made["metadata"]["labels"]["kai.scheduler/subgroup-name"] = draw(_names)
+    if extra == 7:
+        made["metadata"]["labels"]["runai-gpu-group"] = draw(_names)
     if draw(st.integers(0, 4)) == 0:
         made["metadata"]["deletionTimestamp"] = "2027-01-15T07:59:00Z"
     return kinds.POD, made
@@ -133,7 +138,16 @@ def _nodes(draw: st.DrawFn) -> tuple[Resource, dict[str, Any]]:
         ready=draw(st.booleans()),
         labels=draw(_label),
         taints=taints,
-        allocatable=draw(st.sampled_from([{}, {"amd.com/gpu": "1"}, {"google.com/tpu": "4"}])),
+        allocatable=draw(
+            st.sampled_from(
+                [
+                    {},
+                    {"amd.com/gpu": "1"},
+                    {"google.com/tpu": "4"},
+                    {"nvidia.com/mig-1g.10gb": "2", "nvidia.com/mig-2g.20gb.me": "1"},
+                ]
+            )
+        ),
     )
     return kinds.NODE, made
 
@@ -155,7 +169,11 @@ def _others(draw: st.DrawFn) -> tuple[Resource, dict[str, Any]]:
     if which == 3:
         made = {
             "metadata": {"name": name, "namespace": draw(_spaces)},
-            "spec": {"podName": f"pod-{name}", "selectedNode": "a"},
+            "spec": {
+                "podName": f"pod-{name}",
+                "selectedNode": "a",
+                "selectedGPUGroups": draw(st.sampled_from([None, ["a"], ["a", "b"], "ab", [1]])),
+            },
         }
         return kinds.BIND_REQUEST, made
     made = {"metadata": {"name": name, "namespace": draw(_spaces)}, "spec": {}}
