@@ -76,7 +76,7 @@ def start(case: Case) -> dict[str, TaskNow]:
         task["name"]: TaskNow(
             task["status"],
             task["node"],
-            tuple(task["gpu_groups"] or ()),
+            tuple(task.get("gpu_groups") or ()),
             zones.recorded(task),
         )
         for job in case["cluster"]["jobs"]

@@ -15,7 +15,7 @@ from tests.conformance.verdict import Case
 from tests.shared import shared_dir
 
 #: What the literal rules leave out.
-_LEFT_OUT = {"pvc"}
+_LEFT_OUT = {"pvc", "fractional_gpu", "gpu_memory", "mig", "dra", "topology", "numa"}
 
 
 def differences(case: Case) -> list[str]:
@@ -122,6 +122,7 @@ def _job(draw: st.DrawFn, name: str, queues: list[str], nodes: list[str]) -> dic
         "preemptible": draw(st.sampled_from([True, True, False])),
         "created_age_seconds": draw(_small),
         "last_start_age_seconds": None,
+        "stale_seconds": None,
         "stays_deleted": False,
         "subgroups": tree,
         "tasks": tasks,
@@ -169,6 +170,9 @@ def _task(
         "pod_affinity": draw(_peer) if odd else None,
         "pod_anti_affinity": draw(_peer) if odd else None,
         "labels": {"app": draw(st.sampled_from(["a", "b"]))},
+        "gpu_groups": [],
+        "dra_claims": [],
+        "legacy_mig": False,
     }
 
 
@@ -190,6 +194,9 @@ def _nodes(draw: st.DrawFn) -> list[dict[str, Any]]:
                 "mig": {},
             },
             "gpu_memory_mib": 100,
+            "gpu_memory_known": True,
+            "mig_enabled": False,
+            "mig_strategy": "none",
             "dra_gpus": 0,
         }
         for name in names
@@ -214,6 +221,11 @@ def cases(draw: st.DrawFn) -> Case:
             "node_placement": {"cpu": layout, "gpu": layout},
             "fair_share_k_value": 1.0,
             "min_node_gpu_memory_mib": 100,
+            "max_node_gpu_memory_mib": 100,
+            "max_consolidation_preemptees": 16,
+            "allow_consolidating_reclaim": True,
+            "reclaimer_saturation_multiplier": 1.0,
+            "staleness_grace_period_seconds": 60.0,
         },
         "cluster": {
             "nodes": nodes,
