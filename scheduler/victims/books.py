@@ -227,8 +227,9 @@ class VictimBooks:
         ]
         return pods_to_evict(tree, left_of)
 
-    def lost(self, gang: int, away: dict[int, set[int]]) -> None:
-        """Pods of a victim, per leaf, left or moved for good. The ledger knows already."""
+    def lost(self, gang: int, away: dict[int, set[int]], moved: list[Placed]) -> None:
+        """Pods of a victim, per leaf, left; those of `moved` have another place, which this cycle
+        may take back. The ledger knows already."""
         victims = self.victims[self.queue[gang]]
         del victims[bisect_left(victims, (self.victim_key(gang), gang))]
         self.drop_waiting(gang)
@@ -236,22 +237,40 @@ class VictimBooks:
             for budget, pods in self.budgets_of(positions).items():
                 self.disrupted[budget] += pods
             self.held.drop(leaf, positions)
+        self.held.add(moved, self.ledger.origin)
         self.attempts.forget(gang)
         if any(map(self.held.count, self.leaves(gang))):
             insort(victims, (self.victim_key(gang), gang))
 
-    def served(self, gang: int, placed: list[Placed]) -> None:
-        """A gang that waited was given these places. The ledger knows already."""
-        self.drop_waiting(gang)
-        self.attempts.moved(gang)
+    def returned(self, gang: int, back: set[int]) -> None:
+        """Pods of a victim stay where they were after all: what they had meanwhile is void."""
+        self._drop_victim(gang)
+        for leaf in self.leaves(gang):
+            void = {
+                position
+                for position in self.held.of(leaf)
+                if (given := self.held.given(position)) is not None and given.first in back
+            }
+            self.held.drop(leaf, void)
+        self.attempts.forget(gang)
+        if any(map(self.held.count, self.leaves(gang))):
+            insort(self.victims[self.queue[gang]], (self.victim_key(gang), gang))
+
+    def _drop_victim(self, gang: int) -> None:
         victims = self.victims.setdefault(self.queue[gang], [])
         entry = (self.victim_key(gang), gang)
         at = bisect_left(victims, entry)
         if at < len(victims) and victims[at] == entry:
             del victims[at]
+
+    def served(self, gang: int, placed: list[Placed]) -> None:
+        """A gang that waited was given these places. The ledger knows already."""
+        self.drop_waiting(gang)
+        self.attempts.moved(gang)
+        self._drop_victim(gang)
         self.held.add(placed, self.ledger.origin)
         if self.preemptible[gang]:
-            insort(victims, (self.victim_key(gang), gang))
+            insort(self.victims[self.queue[gang]], (self.victim_key(gang), gang))
         if self.attempts.next(gang).runs:
             insort(self.waiting.setdefault(self.queue[gang], []), (self.job_key(gang), gang))
 

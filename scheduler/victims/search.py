@@ -130,10 +130,9 @@ class Search:
                 yield chosen
 
     def _sets(self, steps: list[Step]) -> Iterator[list[Step]]:
-        """The shortest prefix is needed as far as room goes. In longer ones the order decides who
-        gets a place again, so that the last to go are not the ones that go: all leave at first."""
-        first = not self._tried
-        if first and self._room.exact:
+        """What the shortest prefix needs for room; then, in longer ones too, all that stands on a
+        node of the newest member, and all: the order says who of them keeps a place."""
+        if not self._tried and self._room.exact:
             yield self._room.without_spare(steps, keep=len(steps) - 1)
         held, whole = self._books.held, self._room.whole
         newest = sorted({held.node_of(position) for position in steps[-1].positions})
@@ -148,8 +147,6 @@ class Search:
             if len(chosen) < len(steps) and self._room.enough(chosen):
                 yield chosen
         yield steps
-        if not first and self._room.exact:
-            yield self._room.without_spare(steps, keep=len(steps) - 1)
 
     def _serves(self, steps: Sequence[Step]) -> Outcome | None:
         outcome = self._simulation.run(steps)
