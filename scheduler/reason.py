@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 
 
+@unique
 class Reason(IntEnum):
     """Why something waits or was moved. Additive only: recordings hold the numbers."""
 
@@ -77,8 +78,8 @@ class Reason(IntEnum):
     DEVICE_CLASS_NOT_FOUND = 81
 
     # cells inside the node
-    NUMA_UNALIGNED = 90  # it fits the node, but not as its kubelet must align it
-    GPUS_NOT_LINKED = 91  # no group of linked GPUs has as many free
+    NUMA_UNALIGNED = 110  # it fits the node, but not as its kubelet must align it
+    GPUS_NOT_LINKED = 111  # no group of linked GPUs has as many free
 
     @property
     def word(self) -> str:
