@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .actions.attempt import Attempts
 from .admittance import queue_refusal
+from .dismissal import dismissed
 from .fit import Fits
 from .gpu.prices import priced
 from .ledger import Ledger
@@ -26,7 +27,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
 
     Depends on nothing but its arguments: the same snapshot and policy give the same Plan.
     """
-    snapshot = priced(snapshot, policy.mig_by_share)
+    snapshot, leavers = dismissed(priced(snapshot, policy.mig_by_share))
     # 1. What queues hold and ask for, and what each is entitled to.
     books = queue_books(snapshot)
     share = policy.share(snapshot.queues, snapshot.total, books.request, policy.k_value)
@@ -42,6 +43,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         attempts=Attempts(ledger, pending),
         total=snapshot.total,
         refusal=queue_refusal(snapshot),
+        evicted=leavers,
     )
     # 3. Decide, one action after the other.
     for action in policy.actions:

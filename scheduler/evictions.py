@@ -21,6 +21,8 @@ class Eviction(NamedTuple):
         """One sentence; `queue` is that of the pod that leaves."""
         if self.reason is Reason.STALE_GANG:
             return "Evicted: its gang ran below its minimum for too long (stale gang)"
+        if self.beneficiary < 0:
+            return _DISMISSED.get(self.reason, "Evicted").format(queue=queue)
         gang = names.gang(self.beneficiary)
         match self.reason:
             case Reason.PREEMPTED:
@@ -33,6 +35,13 @@ class Eviction(NamedTuple):
                     f"Evicted for {gang} of queue {owner}, which is below its share while queue "
                     f"{queue} is above its own (reclaim)"
                 )
+
+
+_DISMISSED = {
+    Reason.SUSPENDED: "Evicted: it is suspended, and its kind has no switch of its own",
+    Reason.MAX_RUN_TIME_REACHED: "Ended at the maximum run time of queue {queue}",
+    Reason.QUEUE_DRAINED: "Evicted: queue {queue} is drained and its deadline has passed",
+}
 
 
 def evictions(plan: Plan) -> Iterator[Eviction]:

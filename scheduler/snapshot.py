@@ -208,6 +208,7 @@ class Gangs:
     others were evicted there on its behalf; NaN = no hold."""
     user_usage: Floats | None = None  # [G] what its user had lately, as a part of the cluster: >= 0
     refusal: Codes | None = None  # [G] a Reason why it may not compete (see admittance); 0 = none
+    leave: Codes | None = None  # [G] a Reason why all its pods must go now (dismissal); 0 = none
 
     @property
     def count(self) -> int:

@@ -161,6 +161,7 @@ _OPTIONAL = {
     "hold_until_s",
     "user_usage",
     "refusal",
+    "leave",
     "budget",
 }
 #: Per table: field -> dimensions and element type.
@@ -208,6 +209,7 @@ _FIELDS: dict[str, dict[str, str]] = {
         "hold_until_s": "G:f8",
         "user_usage": "G:f8",
         "refusal": "G:i4",
+        "leave": "G:i4",
     },
     "subgroups": {
         "gang": "S:i4",

@@ -7,6 +7,7 @@ from typing import Any
 from kai_ray.admission.refusal import cause, refusal
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, NotFound, Object, Port
+from kai_ray.encode import queue_policy
 from kai_ray.encode.problems import Malformed
 from kai_ray.encode.queues import RESOURCES, cycle_through, min_runtime, quantity_error
 
@@ -22,6 +23,11 @@ class QueueAdmission:
         if request.operation == "DELETE":
             self._may_go(name, reader)
             return queue
+        notes = queue["metadata"].get("annotations") or {}
+        if request.old is None or (request.old["metadata"].get("annotations") or {}) != notes:
+            wrong = [cause(p.field, p.mend) for p in queue_policy.problems(notes)]
+            if wrong:
+                raise refusal(kinds.QUEUE, name, wrong)
         if request.old is not None and request.old.get("spec") == queue.get("spec"):
             return queue
         causes = quantity_causes(queue)

@@ -1,18 +1,21 @@
-"""`kai queue`: create, change, pause, resume and delete queues."""
+"""`kai queue`: create, change, pause, drain, resume and delete queues."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from kai_ray.api import labels as L
+from kai_ray.api.durations import parse_duration
 from kai_ray.cli import connect
 from kai_ray.cli.amounts import Amount, neat
 from kai_ray.cli.dry_run import dry_run_option, tail
 from kai_ray.cli.failures import CONFLICT, Failure, missing
 from kai_ray.cluster import resources as R
+from kai_ray.cluster.clock import rfc3339
 from kai_ray.cluster.port import AlreadyExists, NotFound, Object
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,7 +32,7 @@ NEW = {
 
 @click.group("queue", no_args_is_help=True)
 def queue() -> None:
-    """Create, change, pause, resume and delete queues.
+    """Create, change, pause, drain, resume and delete queues.
 
     Amounts: --gpu in devices (0.5 is half a GPU), --cpu in cores (8 or 500m), --memory with a unit
     (64Gi). `unlimited` lifts a quota or limit.
@@ -151,14 +154,41 @@ def pause(names: tuple[str, ...], dry_run: str) -> None:
         click.echo(f"queue/{name} paused{tail(dry_run)}")
 
 
+@queue.command("drain")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option(
+    "--deadline",
+    default="0s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long what runs may go on, such as 30m.",
+)
+@dry_run_option
+@connect.connected
+def drain(names: tuple[str, ...], deadline: str, dry_run: str) -> None:
+    """Empty a queue and those below it: nothing new starts, and what still runs at the deadline is
+    evicted. It waits in the queue until `kai queue resume`."""
+    wait_s = parse_duration(deadline)
+    if wait_s is None or wait_s < 0:
+        raise click.BadParameter(
+            f"{deadline!r} is not a duration of 0s or more, such as 30m", param_hint="--deadline"
+        )
+    until = rfc3339(time.time() + wait_s)
+    notes = {L.QUEUE_PAUSED: "true", L.DRAIN_DEADLINE: until, L.DRAINED: None}
+    for name in names:
+        _patch(name, {"metadata": {"annotations": notes}}, dry_run)
+        click.echo(f"queue/{name} drained at {until}{tail(dry_run)}")
+
+
 @queue.command("resume")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @dry_run_option
 @connect.connected
 def resume(names: tuple[str, ...], dry_run: str) -> None:
-    """Let a paused queue start jobs again."""
+    """Let a paused or drained queue start jobs again."""
+    notes = dict.fromkeys((L.QUEUE_PAUSED, L.DRAIN_DEADLINE, L.DRAINED))
     for name in names:
-        _patch(name, {"metadata": {"annotations": {L.QUEUE_PAUSED: None}}}, dry_run)
+        _patch(name, {"metadata": {"annotations": notes}}, dry_run)
         click.echo(f"queue/{name} resumed{tail(dry_run)}")
 
 

@@ -14,10 +14,12 @@ from kai_ray.controllers.events import Events
 from kai_ray.controllers.evictor import Evictor
 from kai_ray.controllers.holds import Holds
 from kai_ray.controllers.quarantine import Quarantine
+from kai_ray.controllers.queue_deadlines import QueueDeadlines
 from kai_ray.controllers.scheduling import SchedulingLoop
 from kai_ray.controllers.stale import StaleGangs
 from kai_ray.controllers.status import StatusWriter
 from kai_ray.controllers.suspensions import Suspensions
+from kai_ray.controllers.usage import UsageController
 from kai_ray.encode import Encoder, MemberOf
 from kai_ray.scheduler import DEFAULT, Policy
 
@@ -36,7 +38,9 @@ class Control:
     suspensions: Suspensions
     holds: Holds
     quarantine: Quarantine
+    deadlines: QueueDeadlines
     events: Events
+    usage: UsageController | None = None  # where usage over time counts
 
     def controllers(self) -> list[Controller]:
         return [
@@ -48,8 +52,15 @@ class Control:
             self.suspensions,
             self.holds,
             self.quarantine,
+            self.deadlines,
+            *([self.usage] if self.usage else []),
             self.loop,
         ]
+
+    def close(self) -> None:
+        """Writes what is kept in files and lets them go."""
+        if self.usage is not None:
+            self.usage.close()
 
 
 def compose(
@@ -68,6 +79,8 @@ def compose(
     evictor = Evictor(config, encoder, suspensions, events)
     holds = Holds(encoder, events)
     quarantine = Quarantine(config, events)
+    deadlines = QueueDeadlines(events)
+    usage = UsageController(config.usage, encoder) if config.usage is not None else None
 
     def held_back(group: Key) -> str | None:
         if encoder.gave_up(group):
@@ -76,7 +89,9 @@ def compose(
 
     status = StatusWriter(config, events, held_back)
     failures.on_change = status.touch
-    observers = (status.observe, stale.observe, holds.observe)
+    observers = [status.observe, stale.observe, holds.observe, deadlines.observe]
+    if usage is not None:
+        observers.append(usage.observe)
     loop = SchedulingLoop(config, encoder, binder, evictor, suspensions, observers, policy)
     return Control(
         encoder,
@@ -89,7 +104,9 @@ def compose(
         suspensions,
         holds,
         quarantine,
+        deadlines,
         events,
+        usage,
     )
 
 

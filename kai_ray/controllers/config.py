@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kai_ray.api import labels
+from kai_ray.controllers.usage import UsageConfig
 from kai_ray.encode import EncodeConfig
 
 
@@ -16,6 +17,8 @@ class ControlConfig:
     encode: EncodeConfig = field(default_factory=EncodeConfig)
     """Scheduler names, node pool, thresholds of what is read."""
     queue_label: str = labels.QUEUE
+    usage: UsageConfig | None = None
+    """How past usage counts; None = not at all."""
     period_s: float = 1.0
     """Least time between two cycles; changes in between are decided together."""
     bind_requests: Literal["never", "always"] = "never"

@@ -170,7 +170,7 @@ class Assembly:
             tuple(classes.shapes),
             gangs.held,
             self._bare(gangs),
-            users=e.gangs.users(gangs.trait_symbols),
+            *e.gangs.users(gangs.trait_symbols),
         )
         encoded = with_evictions(encoded, e.evictions, e.budgets)
         return self._ruled(encoded, gangs, tree)
@@ -189,7 +189,14 @@ class Assembly:
         assert self._codes is not None
         gangs = dataclasses.replace(gangs, gangs=snapshot.gangs)
         ruled = queue_rules.govern(
-            gangs, e.gangs, tree.policies, tree.names, e.priorities, e.config, e.usage
+            gangs,
+            e.gangs,
+            tree.policies,
+            tree.names,
+            e.priorities,
+            e.config,
+            e.usage,
+            encoded.bare,
         )
         snapshot = dataclasses.replace(
             snapshot, gangs=ruled, queues=queue_rules.queues(snapshot.queues, tree, e.usage)
@@ -197,7 +204,9 @@ class Assembly:
         snapshot, shapes = queue_rules.split_classes(
             snapshot, encoded.shapes, gangs, e.gangs, tree.policies, self._codes
         )
-        return dataclasses.replace(encoded, snapshot=snapshot, shapes=shapes)
+        return dataclasses.replace(
+            encoded, snapshot=snapshot, shapes=shapes, policies=tuple(tree.policies)
+        )
 
     def _bare(self, gangs: GangArrays) -> Bools:
         """[G] gangs with a pod of nobody's."""

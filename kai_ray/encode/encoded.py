@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai_ray.cluster.port import Key, Object
-from kai_ray.scheduler.snapshot import Bools, Snapshot
+from kai_ray.scheduler.snapshot import Bools, Codes, Snapshot
 
 from .problems import Problem
+from .queue_policy import QueuePolicy
 from .shape import Shape
 from .topologies import TopologyTable
 
@@ -85,4 +86,7 @@ class Encoded:
     held: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))  # [G]
     bare: Bools = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """[G] gangs with pods that nobody would make again."""
-    users: tuple[str, ...] = ()  # [G] whose gang it is; NOBODY where nobody is named
+    user: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """[G] whose gang it is, of `users`; NOBODY where nobody is named."""
+    users: tuple[str, ...] = ()
+    policies: tuple[QueuePolicy, ...] = ()  # [Q] what holds for each queue, with what it inherits

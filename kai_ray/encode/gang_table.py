@@ -116,10 +116,14 @@ class GangTable:
         del self._trees[slot]
         self.version += 1
 
-    def users(self, symbols: NDArray[np.int32]) -> tuple[str, ...]:
-        """The users of gangs by their trait symbols."""
-        known = {symbol: traits.user for traits, symbol in self.traits.ids.items()}
-        return tuple(known[symbol] for symbol in symbols.tolist())
+    def users(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+        """The users of gangs by their trait symbols: a code for each, and the names by code."""
+        names = sorted({traits.user for traits in self.traits})
+        code = {name: i for i, name in enumerate(names)}
+        table = np.zeros(len(self.traits) + 1, dtype=np.int32)
+        for traits, symbol in self.traits.ids.items():
+            table[symbol] = code[traits.user]
+        return table[symbols], tuple(names)
 
     def _release(self, row: tuple[float, ...]) -> None:
         self.queues.release(int(row[0]))

@@ -14,6 +14,7 @@ from kai_ray.api import labels as names
 from kai_ray.api.durations import parse_duration
 from kai_ray.scheduler.snapshot import Layout
 
+from .pod_rows import seconds
 from .problems import Malformed
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -33,6 +34,8 @@ class QueuePolicy(NamedTuple):
     gpu_types: tuple[str, ...] | None = None
     max_run_time_s: float | None = None  # 0 = no maximum, whatever the parent says
     reserved_gpus: float | None = None  # not inherited: kept for this queue and those below
+    drain_deadline_s: float | None = None
+    drained: bool | None = None  # that deadline has passed
 
     def below(self, parent: QueuePolicy) -> QueuePolicy:
         """What holds for a child that states `self`."""
@@ -154,6 +157,18 @@ def _gpus(raw: Any, field: str) -> float:
     return found
 
 
+def _moment(raw: Any, field: str) -> float:
+    try:
+        return seconds(raw)
+    except Malformed:
+        mend = f"{raw!r} is not a time: write it as 2026-01-31T12:00:00Z (RFC 3339)"
+        raise Malformed(field, mend) from None
+
+
+def _said(raw: Any, field: str) -> bool:
+    return bool(raw)
+
+
 _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     names.PLACEMENT_STRATEGY: ("layout", _layout),
     names.DEFAULT_PRIORITY_CLASS: ("default_priority", _class),
@@ -162,4 +177,6 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     names.GPU_TYPES: ("gpu_types", _labels),
     names.MAX_RUN_TIME: ("max_run_time_s", _duration),
     names.RESERVED_GPUS: ("reserved_gpus", _gpus),
+    names.DRAIN_DEADLINE: ("drain_deadline_s", _moment),
+    names.DRAINED: ("drained", _said),
 }

@@ -21,6 +21,7 @@ from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import (
     GPU,
     QUEUE_RESOURCES,
+    Bools,
     Classes,
     ClassRules,
     Codes,
@@ -79,6 +80,7 @@ def govern(
     priorities: dict[str, int],
     config: EncodeConfig,
     usage: Usage,
+    bare: Bools,
 ) -> Gangs:
     """The gangs with the priorities, refusals and user shares that follow from rules."""
     gangs = _default_priorities(found, table, policies, priorities, config)
@@ -86,6 +88,9 @@ def govern(
     refusal = _refusals(found, table, policies)
     if refusal.any():
         more["refusal"] = refusal
+    leave = _leavers(gangs, refusal, policies, bare)
+    if leave.any():
+        more["leave"] = leave
     if usage.users:
         more["user_usage"] = _user_usage(found, table, queue_names, usage)
     return dataclasses.replace(gangs, **more) if more else gangs
@@ -137,6 +142,19 @@ def _refusals(found: GangArrays, table: GangTable, policies: Sequence[QueuePolic
         said = state[found.trait_symbols]
         refusal = np.where(said > 0, said, refusal)
     return refusal
+
+
+def _leavers(gangs: Gangs, refusal: Codes, policies: Sequence[QueuePolicy], bare: Bools) -> Codes:
+    """[G] why a gang must go now. Bare pods are not suspended: nobody would make them again."""
+    drained = np.zeros(len(policies) + 1, dtype=np.bool_)
+    drained[:-1] = [bool(p.drained) for p in policies]
+    leave = np.where(drained[gangs.queue], int(Reason.QUEUE_DRAINED), 0).astype(np.int32)
+    for reason, rows in (
+        (Reason.MAX_RUN_TIME_REACHED, refusal == int(Reason.MAX_RUN_TIME_REACHED)),
+        (Reason.SUSPENDED, (refusal == int(Reason.SUSPENDED)) & ~bare),
+    ):
+        leave[rows] = int(reason)
+    return leave
 
 
 def _user_usage(

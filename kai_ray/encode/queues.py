@@ -62,7 +62,8 @@ def read(queue: Object) -> QueueRow:
                 _amounts((spec.get("resources") or {}).get(name), name, unit)
                 for name, unit in RESOURCES
             ),
-            paused=annotations.get(names.QUEUE_PAUSED) == "true",
+            paused=annotations.get(names.QUEUE_PAUSED) == "true"
+            or names.DRAIN_DEADLINE in annotations,
             policy=queue_policy.read(annotations),
             preempt_min_runtime_s=min_runtime(spec, "preemptMinRuntime"),
             reclaim_min_runtime_s=min_runtime(spec, "reclaimMinRuntime"),
