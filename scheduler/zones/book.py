@@ -82,7 +82,8 @@ class ZoneBook:
     def policy(self, klass: int, at: slice | Codes) -> Ints:
         """[n] how strictly the class is aligned on each node: the stricter of both."""
         strict: Ints = np.full_like(self._policy, self._own[klass])
-        return np.maximum(self._policy, strict)[at]
+        policy: Ints = np.maximum(self._policy, strict)
+        return policy[at]
 
     def strict(self, klass: int) -> bool:
         """Whether the class asks itself for what only nodes with zones can promise."""
