@@ -106,6 +106,11 @@ def test_malformed_bodies_are_refused(data: bytes, words: str) -> None:
         decode(data)
 
 
+def test_a_number_where_text_belongs_is_refused() -> None:
+    with pytest.raises(BadRequest, match="not valid protobuf"):
+        decode(MAGIC + field(1, [field(1, "v1"), field(2, "Event")]) + field(2, b"\x20\x00"))
+
+
 @given(st.binary(max_size=200), st.sampled_from(["Pod", "Secret", "Event", "Node", "Binding"]))
 def test_no_bytes_crash_the_reader(data: bytes, kind: str) -> None:
     try:

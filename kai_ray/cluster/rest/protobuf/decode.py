@@ -143,7 +143,7 @@ def _value(kind: str, raw: Any, depth: int) -> Any:
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("utf-8")
+    return str(raw, "utf-8")  # a number here is a TypeError, which the caller expects
 
 
 def _parts(data: bytes) -> dict[int, list[Any]]:
