@@ -30,7 +30,7 @@ class ClassDiagnosis:
     counts: tuple[tuple[Reason, int], ...]  # nodes by the first rule that refuses them
     nearest: int  # the suitable node that lacks least, a row of the snapshot's nodes
     missing: tuple[tuple[int, int], ...]  # (resource row, amount) it lacks
-    free: dict[int, float]  # per resource row, what suitable nodes have free
+    free: dict[int, float]  # per resource row, what suitable nodes have free at this moment
     detail: str = ""
 
 
@@ -75,7 +75,7 @@ def diagnose(session: Session, klass: int) -> ClassDiagnosis:
     else:
         decisive = _most(counts[facts:] or counts)
     nearest, missing = _nearest(session, fit, suits)
-    free: list[int] = np.sum(np.maximum(room[:, suits], 0), axis=1).tolist()
+    free: list[int] = np.sum(np.maximum(ledger.idle[:, suits], 0), axis=1).tolist()
     if decisive is Reason.LARGER_THAN_ANY_NODE and parts is None:
         detail = missing_profile(ledger.snapshot, klass)
         decisive = Reason.MIG_PROFILE_MISSING if detail else decisive
@@ -113,13 +113,19 @@ def _most(counts: list[tuple[Reason, int]]) -> Reason:
 
 
 def _nearest(session: Session, fit: Fit, suits: Bools) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """The suitable node that lacks the smallest part of the request, and what it lacks."""
+    """The suitable node that lacks the smallest part of the request, and what it lacks.
+
+    A node that has nothing at all of a resource asked for is named only where all are like that.
+    """
     ledger = session.ledger
     short = lacks(ledger.idle + ledger.releasing, fit.request)
     part = (short / np.maximum(fit.request, 1)[:, None]).sum(axis=0)
     part[~suits | (part == 0)] = np.inf
     if not np.isfinite(part).any():
         return _NO_NODE, ()
+    never = ((ledger.nodes.allocatable <= 0) & (fit.request > 0)[:, None]).any(axis=0)
+    if np.isfinite(part[~never]).any():
+        part[never] = np.inf
     node = int(part.argmin())
     missing = tuple((r, int(short[r, node])) for r in np.flatnonzero(short[:, node]).tolist())
     return int(ledger.origin[node]), missing

@@ -57,6 +57,22 @@ def test_a_quota_is_told_for_what_cannot_be_preempted() -> None:
     )
 
 
+def test_a_node_without_any_gpu_is_not_the_nearest_where_others_have_some() -> None:
+    nodes = [Node("cpu-1", gpus=0), Node("gpu-1", gpus=8)]
+    busy = Job("busy", [running("gpu-1", gpus=8)])
+    out = World(nodes, [busy, Job("big", [Pod(gpus=8)])]).decide()
+    assert "nearest node gpu-1 lacks 8 GPUs" in out.headline("big")
+    out = World([Node("cpu-1", gpus=0)], [Job("big", [Pod(gpus=8)])]).decide()
+    assert "nearest node cpu-1 lacks 8 GPUs" in out.headline("big")
+
+
+def test_what_is_still_being_released_is_not_called_free() -> None:
+    leaving = Job("leaving", [Pod(gpus=8, node="gpu-1", state=X)])
+    busy = Job("busy", [running("gpu-2", gpus=8)])
+    out = World(NODES, [leaving, busy, Job("big", [Pod(gpus=8)] * 2, minimum=2)]).decide()
+    assert "16 needed at once, 0 free" in out.headline("big")
+
+
 def test_who_went_first_is_named_where_there_was_room() -> None:
     jobs = [Job("first", [Pod(gpus=8)] * 2, 2, priority=90), Job("late", [Pod(gpus=8)])]
     out = World(NODES, jobs).decide()
