@@ -8,6 +8,7 @@ Node itself, with its reason and its end, so people see it and a restart keeps i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
@@ -67,21 +68,21 @@ class Quarantine:
                 return until - now
             self._annotate(key, {names.QUARANTINED_UNTIL: None, names.QUARANTINE_REASON: None})
             return None
-        seen = self._rejections.get(key, ())
-        if len(seen) < self._config.rejections:
+        seen = self._rejections.get(key)
+        if seen is None or len(seen) < self._config.rejections:
             return None
         said = f"{len(seen)} pods rejected, the last one: {seen[-1][1]}"[:512]
         del self._rejections[key]
         until = now + self._config.quarantine_s
-        notes = {names.QUARANTINED_UNTIL: rfc3339(until), names.QUARANTINE_REASON: said}
-        self._annotate(key, notes)
+        marks = {names.QUARANTINED_UNTIL: rfc3339(until), names.QUARANTINE_REASON: said}
+        self._annotate(key, marks)
         uid = node["metadata"].get("uid") or ""
         text = f"takes no more pods until {rfc3339(until)}: {said}"
         self._events.warn(kinds.NODE, Key("", key), uid, "Quarantined", text)
         return self._config.quarantine_s
 
-    def _annotate(self, name: str, notes: dict[str, str | None]) -> None:
-        patch = {"metadata": {"annotations": notes}}
+    def _annotate(self, name: str, notes: Mapping[str, str | None]) -> None:
+        patch = {"metadata": {"annotations": dict(notes)}}
         try:
             self._nodes.remember(self._runtime.port.patch(kinds.NODE, name, patch))
         except NotFound:

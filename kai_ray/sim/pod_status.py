@@ -103,9 +103,9 @@ def _shares_devices(pod: Object) -> str:
     annotations = pod["metadata"].get("annotations") or {}
     if L.GPU_FRACTION not in annotations and L.GPU_MEMORY not in annotations:
         return ""
-    names = [c["name"] for c in pod["spec"]["containers"]]
+    names: list[str] = [c["name"] for c in pod["spec"]["containers"]]
     wanted = annotations.get(L.GPU_FRACTION_CONTAINER)
-    return wanted if wanted in names else names[0]
+    return names[names.index(wanted) if wanted in names else 0]
 
 
 def running(

@@ -13,11 +13,11 @@ LARGE, SMALL = 80_000, 40_000
 
 
 def world(devices: int, cards: tuple[int, ...] = (SMALL, LARGE)) -> World:
-    ask = {"gpus": 0, "mib": 8_000, "devices": devices}
+    held_slots = tuple(range(devices))
     nodes = [Node(f"n{i}", gpus=2, card=card) for i, card in enumerate(cards)]
-    jobs = [Job("p", [Pod(**ask)])]
+    jobs = [Job("p", [Pod(gpus=0, mib=8_000, devices=devices)])]
     jobs += [
-        Job(f"r{i}", [running(f"n{i}", slots=tuple(range(devices)), **ask)])
+        Job(f"r{i}", [running(f"n{i}", slots=held_slots, gpus=0, mib=8_000, devices=devices)])
         for i in range(len(cards))
     ]
     return World(nodes, jobs)
