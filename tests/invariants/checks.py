@@ -16,7 +16,7 @@ _SOON = 3
 #: Cycles for which a gang may be in parts: its pods leave, are made again, and start.
 _LONG = 7
 #: Evictions of one pod after the last change of demand.
-_MOST = 1
+_MOST = 2
 
 
 class Check:
