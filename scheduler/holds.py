@@ -37,7 +37,7 @@ def honour(session: Session, place: Callable[[int, Attempt], bool]) -> None:
         left = _nominated(session, gang)  # what more it asks for competes with others
         while (attempt := session.attempts.next(gang)).runs and attempt.pods <= left:
             if not place(gang, attempt):
-                _keep_free(session, attempt)
+                _keep_free(session, gang, attempt)
                 break
             left -= attempt.pods
             session.attempts.moved(gang)
@@ -50,8 +50,9 @@ def _nominated(session: Session, gang: int) -> int:
     return int(np.count_nonzero(mine))
 
 
-def _keep_free(session: Session, attempt: Attempt) -> None:
+def _keep_free(session: Session, gang: int, attempt: Attempt) -> None:
     """Books the room of nominated pods that were not placed, so that nobody takes it."""
+    kept = session.kept_free.setdefault(gang, [])
     ledger, request = session.ledger, session.snapshot.classes.request
     for _, (_, pods, klass, nominated) in attempt.runs:
         if nominated < 0:
@@ -60,4 +61,24 @@ def _keep_free(session: Session, attempt: Attempt) -> None:
         free = ledger.idle[:, node] + ledger.releasing[:, node]
         if bool((free >= request[:, klass] * pods).all()):
             ledger.book(klass, node, 0, pods, 0)
+            kept.append((klass, node, pods))
     ledger.keep()
+
+
+def give_back(session: Session, gang: int) -> None:
+    """What is kept for a gang is free while that gang itself looks for room."""
+    _rebook(session, gang, -1)
+
+
+def keep_again(session: Session, gang: int) -> None:
+    """It found nothing: what is kept for it is kept from the others once more."""
+    _rebook(session, gang, 1)
+
+
+def _rebook(session: Session, gang: int, sign: int) -> None:
+    kept = session.kept_free.get(gang)
+    if not kept:
+        return
+    for klass, node, pods in kept:
+        session.ledger.book(klass, node, 0, sign * pods, 0)
+    session.ledger.keep()

@@ -72,6 +72,10 @@ class Session:
     """Gangs for which others leave."""
     holders: set[int] = field(default_factory=set[int])
     """Gangs for which room is held since an earlier cycle."""
+    kept_free: dict[int, list[tuple[int, int, int]]] = field(
+        default_factory=dict[int, list[tuple[int, int, int]]]
+    )
+    """(klass, node, pods) of what is booked for holders that were not placed."""
     delayed: dict[int, float] = field(default_factory=dict[int, float])
     """Gangs that could not be placed and must not evict others yet: for how many seconds."""
     victims: VictimBooks | None = None

@@ -23,23 +23,26 @@ class Holds:
         self._encoder = encoder
         self._events = events
         self._waiting: set[Key] = set()
+        self._seen: dict[Key, float] = {}
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._groups = runtime.informer(kinds.POD_GROUP)
 
     def observe(self, cycle: Cycle) -> None:
-        facts = self._encoder.evictions.facts
-        holders = [key for key, f in facts.items() if f.hold is not None]
-        if not holders:
+        until_s = cycle.encoded.snapshot.gangs.hold_until_s
+        if until_s is None:
             return
         tasks, now = cycle.encoded.snapshot.tasks, self._runtime.clock.now()
         waits = (tasks.nominated >= 0) & (cycle.state == TaskState.PENDING) & (tasks.gang >= 0)
         gangs = np.unique(tasks.gang[waits]).tolist()
         self._waiting = {cycle.encoded.names.gang(row) for row in gangs}
-        for key in holders:
-            hold = facts[key].hold
-            if hold is not None and (key not in self._waiting or hold.until_s <= now):
+        # Only holds that this cycle has seen: one that it has just made is not over yet.
+        self._seen = {}
+        for row in np.flatnonzero(~np.isnan(until_s)).tolist():
+            key = cycle.encoded.names.gang(row)
+            self._seen[key] = float(until_s[row])
+            if key not in self._waiting or until_s[row] <= now:
                 self._runtime.enqueue(self.name, f"{key.namespace}/{key.name}")
 
     def reconcile(self, key: str) -> float | None:
@@ -48,6 +51,8 @@ class Holds:
         found = self._encoder.evictions.facts.get(Key(namespace, name))
         if group is None or found is None or found.hold is None:
             return None
+        if self._seen.get(Key(namespace, name)) != found.hold.until_s:
+            return None  # another one, made since
         now = self._runtime.clock.now()
         late = Key(namespace, name) in self._waiting
         if late and found.hold.until_s > now:

@@ -70,6 +70,17 @@ class SchedulingLoop:
         self._encoder.apply(resource, old, new)
         self.kick()
 
+    def use(self, policy: Policy) -> None:
+        """Decides by another policy from the next cycle on."""
+        if policy != self._policy:
+            self._policy = policy
+            self._seen = None
+            self.kick()
+
+    def tell(self, observer: Callable[[Cycle], None]) -> None:
+        """One more who is told of every cycle."""
+        self._observers = (*self._observers, observer)
+
     def kick(self) -> None:
         """Asks for a cycle as soon as the period allows."""
         now = self._runtime.clock.now()
@@ -95,7 +106,7 @@ class SchedulingLoop:
             self._encoder.trust(resource, connected)
         version = self._encoder.version
         if version == self._seen and now < self._wake_s:
-            return None
+            return self._until_wake(now)
         self._next_s = now + self._config.period_s
         self._complete(now)
         encoded = self._encoder.snapshot(now)
@@ -110,7 +121,10 @@ class SchedulingLoop:
             self._evictor.allowed_again_s(),
         )
         self._wake_s = wake_s
-        return max(0.0, wake_s - now) if wake_s != float("inf") else None
+        return self._until_wake(now)
+
+    def _until_wake(self, now: float) -> float | None:
+        return max(0.001, self._wake_s - now) if self._wake_s != float("inf") else None
 
     def _paced(self) -> Policy:
         """The policy with what the pace of evictions leaves."""

@@ -58,7 +58,7 @@ class Suspensions:
             else:
                 self._headless.pop(key_of(obj), None)
         if any(o is not None and names.RESUME_AT in _annotations(o) for o in (old, new)):
-            self._runtime.enqueue(self.name, _text(resource, key_of(obj)))
+            self._mark(_text(resource, key_of(obj)))
 
     def _group_seen(self, old: Object | None, new: Object | None) -> None:
         """Gang and workload may be seen in any order."""
@@ -67,7 +67,15 @@ class Suspensions:
         for text in _owners(new):
             found = self._workload(text)
             if found is not None and names.RESUME_AT in _annotations(found[1]):
-                self._runtime.enqueue(self.name, text)
+                self._mark(text)
+
+    def _mark(self, text: str) -> None:
+        """At once, so that no decision counts on pods that are on their way out."""
+        found = self._workload(text)
+        if found is not None and is_suspended(*found):
+            for group in self._groups.by_index(_BY_OWNER, text):
+                self._encoder.set_leaving(key_of(group), True)
+        self._runtime.enqueue(self.name, text)
 
     def of(self, group: Object) -> tuple[Resource, Object] | None:
         """The workload whose switch sends away this gang and no other; None if there is none."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..actions.attempt import Attempt
 from ..capacity import over_quota
+from ..holds import give_back, keep_again
 from ..orders.job_iteration import Job, JobIteration
 from ..session import Miss, Session
 from ..snapshot import Floats, stated
@@ -105,11 +106,13 @@ class _Serving:
         if self._failed.get(known) == session.ledger.state:
             return
         claimant = Claimant(gang, attempt, path, preemptible, found.priority[gang])
+        give_back(session, gang)
         for rule in self._rules(found, claimant):
             outcome = Search(found, gang, attempt, rule).find()
             if outcome is not None:
                 Commit(found, gang, rule.reason, outcome).run()
                 return
+        keep_again(session, gang)
         self._failed[known] = session.ledger.state
 
 
