@@ -44,7 +44,7 @@ def parse(text: str | int | float) -> Decimal:
             f"{text!r} is not a quantity: write a number such as 2, 500m or 4Gi"
         ) from None
     if not value.is_finite():
-        raise ValueError(f"{text!r} is not a finite quantity")
+        raise ValueError(f"{text!r} is not finite: write a number such as 2, 500m or 4Gi")
     return value * scale
 
 

@@ -188,8 +188,10 @@ def _state(
     if placed:
         return "Running", "", f"{placed} pods have a place, {figures[f.RUNNING]} run"
     if figures[f.SUCCEEDED]:
-        return "Finished", "", f"{figures[f.SUCCEEDED]} pods have succeeded"
-    text = f"none of at least {max(1, figures[f.MINIMUM])} pods exists yet"
+        count = figures[f.SUCCEEDED]
+        return "Finished", "", f"{count} {'pod has' if count == 1 else 'pods have'} succeeded"
+    least = max(1, figures[f.MINIMUM])
+    text = "its pod does not exist yet" if least == 1 else f"none of {least} pods exists yet"
     return "Waiting", "GangIncomplete", text
 
 

@@ -107,14 +107,13 @@ def _phase(figures: list[int], done: bool) -> str:
 
 
 def _ended(figures: list[int]) -> str:
-    return f"{figures[f.SUCCEEDED]} pods have succeeded, none is left"
+    count = figures[f.SUCCEEDED]
+    return f"{count} {'pod has' if count == 1 else 'pods have'} succeeded, none is left"
 
 
 def _resources(figures: list[int], gangs: GangFacts, row: int) -> Object:
-    rows = len(gangs.resources)
-    first = f.FIRST_AMOUNT
-    allocated = resource_list(figures[first : first + rows], gangs.resources)
-    requested = resource_list(figures[first + rows : first + 2 * rows], gangs.resources)
+    allocated = resource_list(f.amounts(figures, gangs, requested=False), gangs.resources)
+    requested = resource_list(f.amounts(figures, gangs, requested=True), gangs.resources)
     return {
         "allocated": allocated,
         "allocatedNonPreemptible": {} if gangs.preemptible[row] else allocated,
@@ -168,9 +167,8 @@ def _kai_reason(
     }
     cause = verdict.queue_cause
     if cause is not None and verdict.reason in _KAI_REASONS:
-        q, rows, first = cause.queue, len(gangs.resources), f.FIRST_AMOUNT
-        names = ("cpu", "memory", "gpu")
-        requested = resource_list(figures[first + rows : first + rows + 3], names)
+        q, names = cause.queue, ("cpu", "memory", "gpu")
+        requested = resource_list(f.amounts(figures, gangs, requested=True)[:3], names)
         made["details"] = {
             "queueDetails": {
                 "name": queues.names[q],

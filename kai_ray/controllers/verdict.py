@@ -82,7 +82,8 @@ class Verdicts:
         if not name:
             message = "the PodGroup names no queue: set spec.queue"
         else:
-            message = f"queue {name} does not exist: create it or name another in spec.queue"
+            mend = "create it or name another in the job's label kai.scheduler/queue"
+            message = f"queue {name} does not exist: {mend}"
         return Verdict(Reason.QUEUE_NOT_FOUND, message, wait.blocks_start)
 
 

@@ -65,7 +65,8 @@ def _quantities(raw: Object, field: str) -> Amounts:
         try:
             amount = parse(value)
         except ValueError as error:
-            raise GroupError(f"{field}.{name}", str(error), "write e.g. 2, 500m or 4Gi") from None
+            problem = str(error).partition(": ")[0]
+            raise GroupError(f"{field}.{name}", problem, "write e.g. 2, 500m or 4Gi") from None
         if amount < 0:
             raise GroupError(f"{field}.{name}", f"{value!r} is below 0", "write 0 or more")
         found[name] = amount

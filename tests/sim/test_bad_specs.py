@@ -95,3 +95,15 @@ def test_a_missing_field_is_named_in_an_event() -> None:
         c.run_for(5)
         said = [e["message"] for e in c.client.list(R.EVENT, "default").items]
         assert any("'template'" in text for text in said), said
+
+
+def test_a_template_without_containers_is_named() -> None:
+    spec = cluster_spec()
+    spec["headGroupSpec"]["template"]["spec"]["containers"] = []
+    with bare_cluster() as c:
+        c.client.create(
+            R.RAY_CLUSTER, {"metadata": {"name": "a", "namespace": "default"}} | {"spec": spec}
+        )
+        c.run_for(5)
+        said = [e["message"] for e in c.client.list(R.EVENT, "default").items]
+        assert "spec.headGroupSpec.template.spec.containers: holds no container" in " ".join(said)
