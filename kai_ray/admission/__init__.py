@@ -1,4 +1,4 @@
-"""What is refused or completed before it is stored: pods, queues, podgroups.
+"""What is refused or completed before it is stored: pods, queues, podgroups, shards.
 
 Only objects that concern us are looked at; without these checks everything still works, with
 conditions in place of refusals.
@@ -9,10 +9,17 @@ from __future__ import annotations
 from kai_ray.admission.podgroups import PodGroupAdmission
 from kai_ray.admission.pods import PodAdmission
 from kai_ray.admission.queues import QueueAdmission
+from kai_ray.admission.shards import ShardAdmission
 from kai_ray.cluster.port import Admission
 from kai_ray.encode import EncodeConfig, MemberOf
 
-__all__ = ["PodAdmission", "PodGroupAdmission", "QueueAdmission", "default_admission"]
+__all__ = [
+    "PodAdmission",
+    "PodGroupAdmission",
+    "QueueAdmission",
+    "ShardAdmission",
+    "default_admission",
+]
 
 
 def default_admission(
@@ -24,4 +31,9 @@ def default_admission(
     the gang travels on the binding instead.
     """
     config = config or EncodeConfig()
-    return [PodAdmission(config, member_of), QueueAdmission(), PodGroupAdmission(config)]
+    return [
+        PodAdmission(config, member_of),
+        QueueAdmission(),
+        PodGroupAdmission(config),
+        ShardAdmission(),
+    ]

@@ -20,7 +20,7 @@ from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.grants import share_annotations, share_labels
 from kai_ray.encode import Encoder
-from kai_ray.encode.settings import MemberOf
+from kai_ray.encode.settings import MemberOf, in_shard
 
 _LONGEST = 1024
 
@@ -57,6 +57,8 @@ class BindRequests:
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
+            return
+        if not in_shard(new, self._config.encode):
             return
         key, phase = key_of(new), _phase(new)
         if phase == "Failed" or (phase == "Pending" and key not in self._resting):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kai_ray.api import labels
-from kai_ray.controllers.usage import UsageConfig
 from kai_ray.encode import EncodeConfig
+from kai_ray.history.config import UsageConfig
 
 
 @dataclass(frozen=True, slots=True)

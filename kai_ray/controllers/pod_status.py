@@ -98,6 +98,8 @@ class PodConditions:
         for pod, group, subgroup, exists in cycle.encoded.orphans:
             if not group:
                 continue
+            if not exists and self._groups.get(group, pod.namespace) is not None:
+                continue  # the gang is another node pool's
             if exists:
                 text = f"PodGroup {group} has no subgroup {subgroup!r}: change the pod's label"
             else:

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.encode import Encoder
+from kai_ray.history.config import UsageConfig
 from kai_ray.history.file import HistoryError, HistoryFile
-from kai_ray.history.prometheus import METRICS, PrometheusError, PrometheusUsage
+from kai_ray.history.prometheus import PrometheusError, PrometheusUsage
 from kai_ray.history.usage import CAPACITY, Amounts, Holder, Usage, UsageRecord
-from kai_ray.history.window import UsageSettings
 from kai_ray.scheduler.snapshot import ALLOCATED, QUEUE_RESOURCES, Floats, Snapshot
 
 log = logging.getLogger(__name__)
@@ -28,25 +26,19 @@ log = logging.getLogger(__name__)
 _HELD = np.array([int(s) for s in ALLOCATED])
 
 
-@dataclass(frozen=True, slots=True)
-class UsageConfig:
-    """`file` None: the record lives as long as the process. `prometheus`: its address, instead."""
-
-    settings: UsageSettings = field(default_factory=UsageSettings)
-    file: Path | None = None
-    prometheus: str = ""
-    metrics: tuple[tuple[str, str], ...] = tuple(METRICS.items())
-    stale_after_s: float = 300.0
-    resolution_s: float = 60.0
-    timeout_s: float = 10.0
-
-
 class UsageController:
     """Controller with the one key "tick"."""
 
-    name = "usage"
-
-    def __init__(self, config: UsageConfig, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        config: UsageConfig,
+        encoder: Encoder,
+        name: str = "usage",
+        scheduler: str = "scheduler",
+    ) -> None:
+        self.name = name
+        self._scheduler = scheduler
+        self._retired = False
         self.config = config
         self._encoder = encoder
         self._record: UsageRecord | None = None
@@ -96,11 +88,15 @@ class UsageController:
             return None
 
     def observe(self, cycle: Cycle) -> None:
+        if self._retired:
+            return
         self._waiting = bool(cycle.plan.waits)
         if self._record is not None:
             self._record.observe(self._runtime.clock.now(), holdings(cycle))
 
     def reconcile(self, key: str) -> float | None:
+        if self._retired:
+            return None
         now = self._runtime.clock.now()
         if self._record is not None:
             self._record.advance(now)
@@ -113,7 +109,7 @@ class UsageController:
     def _tell(self, usage: Usage) -> None:
         self._encoder.set_usage(usage)
         if self._waiting:  # else it counts from the next change on
-            self._runtime.enqueue("scheduler", "cycle")
+            self._runtime.enqueue(self._scheduler, "cycle")
 
     def _ask(self, now: float) -> None:
         if self._answer is not None:
@@ -137,6 +133,12 @@ class UsageController:
         first, self._answer, self._fault = self._answer is None, (now, answer), ""
         if first:
             self._runtime.enqueue(self.name, "tick")
+
+    def retire(self) -> None:
+        """Counts no more, and forgets what counted."""
+        self.close()
+        self._retired = True
+        self._encoder.set_usage(Usage.none())
 
     def close(self) -> None:
         """Writes the rest and lets the file go."""

@@ -100,6 +100,13 @@ class Kubelet(_Struct, frozen=True):
     restart_delay_seconds: float = 10.0
 
 
+class Shard(_Struct, frozen=True):
+    """A SchedulingShard object that is there from the start; `spec` as its CRD has it."""
+
+    name: str
+    spec: dict[str, Any] = {}
+
+
 class ClusterConfig(_Struct, frozen=True):
     node_pools: list[NodePool]
     seed: int = 0
@@ -112,6 +119,8 @@ class ClusterConfig(_Struct, frozen=True):
     bind_requests: Literal["never", "always"] = "never"
     #: "kai-scheduler": the Ray operator stamps scheduler name and queue, as its flag of that name.
     ray_batch_scheduler: Literal["", "kai-scheduler"] = ""
+    #: Loops of their own for nodes that carry the label kai.scheduler/node-pool.
+    shards: list[Shard] = []
 
     @classmethod
     def short(cls, text: str) -> ClusterConfig:

@@ -17,6 +17,7 @@ from kai_ray.cluster.port import AlreadyExists, Object, Port
 from kai_ray.cluster.runtime import Controller, Runtime
 from kai_ray.controllers import ControlConfig
 from kai_ray.controllers.compose import compose
+from kai_ray.controllers.shards import Shards
 from kai_ray.encode import EncodeConfig
 from kai_ray.podgrouper.controller import Podgrouper
 from kai_ray.podgrouper.workload import Settings
@@ -58,7 +59,10 @@ class EmbeddedCluster:
         seed = config.seed if isinstance(self.clock, VirtualClock) else None
         encode = EncodeConfig(scheduler_names=config.scheduler_names, seed=config.seed)
         self.podgrouper = Podgrouper(Settings(scheduler_names=config.scheduler_names))
-        self.control = compose(_control(config, encode), self.podgrouper.member_of)
+        control = _control(config, encode)
+        self.control = compose(control, self.podgrouper.member_of)
+        folder = Path(state_dir) if state_dir is not None else None
+        self.shards = Shards(control, self.control, self.podgrouper.member_of, folder)
         plugins = default_admission(encode, self.podgrouper.member_of) if scheduling else []
         self.store = MemoryStore(self.clock, plugins, path, seed=seed)
         self.runtime = Runtime(self.store, self.clock)
@@ -68,7 +72,7 @@ class EmbeddedCluster:
         self._install()
         self.kubelet = Kubelet(config)
         self.operators = operators.build(config, self.control.events.warn)
-        ours = [self.podgrouper, *self.control.controllers()] if scheduling else []
+        ours = [self.podgrouper, *self.control.controllers(), self.shards] if scheduling else []
         self.controllers: list[Controller] = [
             NodeHealth(config),
             self.kubelet,
@@ -95,6 +99,8 @@ class EmbeddedCluster:
             self._add(R.NAMESPACE, {"metadata": {"name": name, "labels": _managed()}})
         for node in self.config.nodes():
             self._add(R.NODE, node)
+        for shard in self.config.shards:
+            self._add(R.SCHEDULING_SHARD, {"metadata": {"name": shard.name}, "spec": shard.spec})
 
     def _add(self, resource, obj: Object) -> None:
         try:
@@ -147,6 +153,7 @@ class EmbeddedCluster:
             self._thread.join(timeout=10)
             self._thread = None
         self.runtime.close()
+        self.shards.close()
         self.store.close()
 
     def __enter__(self) -> EmbeddedCluster:

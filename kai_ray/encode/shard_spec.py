@@ -17,8 +17,7 @@ from typing import Any
 
 from kai_ray.api.durations import parse_duration
 from kai_ray.cluster.port import Object
-from kai_ray.controllers.usage import UsageConfig
-from kai_ray.encode.problems import Malformed
+from kai_ray.history.config import UsageConfig
 from kai_ray.history.prometheus import METRICS
 from kai_ray.history.window import UsageSettings, WindowType
 from kai_ray.scheduler import Policy
@@ -29,6 +28,9 @@ from kai_ray.scheduler.actions.reclaim import reclaim
 from kai_ray.scheduler.actions.stale_gang import stale_gang
 from kai_ray.scheduler.policy import Placement, policy
 from kai_ray.scheduler.session import Session
+
+from .pod_rows import seconds
+from .problems import Malformed
 
 _POOL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _SPAN = re.compile(r"(\d+)([smhdwy])")
@@ -231,8 +233,6 @@ def _seconds(raw: Any, field: str, least: float | None) -> float:
 
 
 def _moment(raw: Any, field: str) -> float:
-    from kai_ray.encode.pod_rows import seconds
-
     try:
         return seconds(raw)
     except (Malformed, TypeError):

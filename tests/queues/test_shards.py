@@ -1,0 +1,211 @@
+"""Node pools side by side: each has its own nodes, queues, gangs and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kai_ray.api import labels as L
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.clock import VirtualClock
+from kai_ray.cluster.port import Invalid
+from kai_ray.sim.cluster_file import ClusterConfig
+from kai_ray.sim.embedded import EmbeddedCluster
+from tests.control import objects
+
+CLUSTER = {
+    "nodePools": [
+        {"name": "plain", "count": 2, "gpus": 8},
+        {"name": "gold", "count": 2, "gpus": 8, "labels": {L.NODE_POOL: "gold"}},
+        {"name": "iron", "count": 2, "gpus": 8, "labels": {L.NODE_POOL: "iron"}},
+    ],
+    "shards": [
+        {"name": "gold", "spec": {"partitionLabelValue": "gold"}},
+        {
+            "name": "iron",
+            "spec": {
+                "partitionLabelValue": "iron",
+                "placementStrategy": {"gpu": "spread", "cpu": "spread"},
+            },
+        },
+    ],
+}
+
+
+def cluster(**more: Any) -> EmbeddedCluster:
+    return EmbeddedCluster(ClusterConfig.of({**CLUSTER, **more}), VirtualClock())
+
+
+def labelled(obj: dict[str, Any], pool: str) -> dict[str, Any]:
+    if pool:
+        obj["metadata"].setdefault("labels", {})[L.NODE_POOL] = pool
+    return obj
+
+
+def gang(c: EmbeddedCluster, name: str, pods: int, pool: str, gpus: int = 1) -> None:
+    queue = f"team-{pool or 'plain'}"
+    if not any(q["metadata"]["name"] == queue for q in c.store.list(kinds.QUEUE).items):
+        c.store.create(kinds.QUEUE, labelled(objects.queue(queue), pool))
+    c.store.create(kinds.POD_GROUP, labelled(objects.podgroup(name, queue, pods), pool))
+    for i in range(pods):
+        c.store.create(kinds.POD, objects.pod(f"{name}-{i}", name, gpus=gpus))
+
+
+def nodes_of(c: EmbeddedCluster, name: str) -> list[str]:
+    pods = c.store.list(kinds.POD, "default").items
+    return sorted(
+        p["spec"].get("nodeName") or ""
+        for p in pods
+        if p["metadata"]["annotations"].get(L.POD_GROUP) == name
+    )
+
+
+def pods(c: EmbeddedCluster, name: str) -> list[dict[str, Any]]:
+    return [p for p in c.store.list(kinds.POD, "default").items if p["metadata"]["name"] == name]
+
+
+def test_no_shard_touches_the_nodes_of_another() -> None:
+    with cluster() as c:
+        for pool in ("", "gold", "iron"):
+            # Twice what the pool can take: what does not fit must not go elsewhere.
+            for i in range(4):
+                gang(c, f"{pool or 'plain'}-{i}", 8, pool)
+        c.run_for(10)
+        for pool in ("plain", "gold", "iron"):
+            used = [n for i in range(4) for n in nodes_of(c, f"{pool}-{i}")]
+            assert sum(bool(n) for n in used) == 16
+            assert {n.rsplit("-", 1)[0] for n in used if n} == {pool}
+
+
+def test_pods_of_a_shard_carry_its_label() -> None:
+    with cluster() as c:
+        gang(c, "a", 1, "gold")
+        gang(c, "b", 1, "")
+        c.run_for(5)
+        assert pods(c, "a-0")[0]["metadata"]["labels"][L.NODE_POOL] == "gold"
+        assert L.NODE_POOL not in pods(c, "b-0")[0]["metadata"].get("labels", {})
+
+
+def test_each_shard_places_by_its_own_strategy() -> None:
+    with cluster() as c:
+        for pool in ("gold", "iron"):
+            for i in range(2):
+                gang(c, f"{pool}-{i}", 1, pool)
+        c.run_for(5)
+        assert len({*nodes_of(c, "gold-0"), *nodes_of(c, "gold-1")}) == 1
+        assert len({*nodes_of(c, "iron-0"), *nodes_of(c, "iron-1")}) == 2
+
+
+def test_a_gang_of_another_shard_is_not_called_lost() -> None:
+    with cluster() as c:
+        gang(c, "big", 1, "gold", gpus=9)
+        c.run_for(20)
+        said = {x["type"]: x for x in pods(c, "big-0")[0]["status"].get("conditions", [])}
+        assert "does not exist" not in said["PodScheduled"]["message"]
+
+
+def test_a_shard_may_come_change_and_go() -> None:
+    with cluster(shards=[]) as c:
+        gang(c, "a", 1, "gold")
+        c.run_for(5)
+        assert nodes_of(c, "a") == [""]
+        spec: dict[str, Any] = {"partitionLabelValue": "gold"}
+        c.store.create(kinds.SCHEDULING_SHARD, {"metadata": {"name": "gold"}, "spec": spec})
+        c.run_for(5)
+        assert nodes_of(c, "a") != [""]
+        patch = {"spec": {"placementStrategy": {"gpu": "spread"}}}
+        c.store.patch(kinds.SCHEDULING_SHARD, "gold", patch)
+        c.run_for(1)
+        gang(c, "b", 1, "gold")
+        c.run_for(5)
+        assert nodes_of(c, "b") not in ([""], nodes_of(c, "a"))
+        c.store.delete(kinds.SCHEDULING_SHARD, "gold")
+        c.run_for(5)
+        gang(c, "c", 1, "gold")
+        c.run_for(5)
+        assert nodes_of(c, "c") == [""]
+
+
+def test_the_object_without_a_value_changes_the_shard_that_is_there_anyway() -> None:
+    with cluster() as c:
+        spec = {"placementStrategy": {"gpu": "spread"}}
+        c.store.create(kinds.SCHEDULING_SHARD, {"metadata": {"name": "default"}, "spec": spec})
+        c.run_for(2)
+        gang(c, "a", 1, "")
+        gang(c, "b", 1, "")
+        c.run_for(5)
+        assert len({*nodes_of(c, "a"), *nodes_of(c, "b")}) == 2
+
+
+def test_actions_can_be_switched_off() -> None:
+    with cluster() as c:
+        off = {"allocate": {"enabled": False}}
+        c.store.create(
+            kinds.SCHEDULING_SHARD, {"metadata": {"name": "default"}, "spec": {"actions": off}}
+        )
+        c.run_for(2)
+        gang(c, "a", 1, "")
+        gang(c, "b", 1, "gold")
+        c.run_for(5)
+        assert nodes_of(c, "a") == [""]
+        assert nodes_of(c, "b") != [""]
+
+
+USAGE = "spec.usageDBConfig"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "words"),
+    [
+        ({"partitionLabelValue": "-no-"}, "spec.partitionLabelValue", "label value"),
+        ({"partitionLabelValue": "gold"}, "spec.partitionLabelValue", "is served by gold"),
+        ({"actions": {"fly": {}}}, "spec.actions[fly]", "there are allocate"),
+        ({"minRuntime": {"preemptMinRuntime": "-1s"}}, "spec.minRuntime.preemptMinRuntime", ""),
+        ({"usageDBConfig": {"clientType": "oracle"}}, f"{USAGE}.clientType", "history"),
+        ({"usageDBConfig": {"clientType": "prometheus"}}, f"{USAGE}.connectionString", "http"),
+        (
+            {"usageDBConfig": {"usageParams": {"windowType": "cron"}}},
+            f"{USAGE}.usageParams.windowType",
+            "tumbling",
+        ),
+        (
+            {"usageDBConfig": {"usageParams": {"windowSize": "a week"}}},
+            f"{USAGE}.usageParams.windowSize",
+            "1w",
+        ),
+        (
+            {"usageDBConfig": {"usageParams": {"windowSize": "5s"}}},
+            f"{USAGE}.usageParams.windowSize",
+            "least",
+        ),
+        (
+            {"plugins": {"proportion": {"arguments": {"kValue": "much"}}}},
+            "spec.plugins[proportion].arguments[kValue]",
+            "number",
+        ),
+    ],
+)
+def test_a_shard_that_cannot_be_used_is_refused(
+    spec: dict[str, Any], field: str, words: str
+) -> None:
+    with cluster() as c:
+        with pytest.raises(Invalid) as error:
+            c.store.create(kinds.SCHEDULING_SHARD, {"metadata": {"name": "x"}, "spec": spec})
+        assert field in str(error.value)
+        assert words in str(error.value)
+
+
+def test_a_shard_that_got_past_admission_is_named_and_changes_nothing() -> None:
+    with cluster() as c:
+        c.run_for(1)
+        bad = {"usageDBConfig": {"clientType": "oracle"}, "placementStrategy": {"gpu": "spread"}}
+        c.store.admission.clear()  # as if it had been written while admission was away
+        c.store.patch(kinds.SCHEDULING_SHARD, "gold", {"spec": bad})
+        gang(c, "a", 1, "gold")
+        gang(c, "b", 1, "gold")
+        c.run_for(5)
+        said = c.store.get(kinds.SCHEDULING_SHARD, "gold")["status"]["conditions"][0]
+        assert (said["status"], said["reason"]) == ("False", "Misconfigured")
+        assert "clientType" in said["message"]
+        assert len({*nodes_of(c, "a"), *nodes_of(c, "b")}) == 1
