@@ -13,6 +13,7 @@ from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.cycle import Cycle, carried_out
+from kai_ray.controllers.eviction_words import evicted_sentence, hold_sentence
 from kai_ray.controllers.explanation import (
     Explanation,
     GangExplanation,
@@ -150,6 +151,9 @@ def _gang(
     figures = gangs.figures[:, row].tolist()
     verdict, wait = verdicts.of(key), verdicts.waits.get(key)
     state, reason, text = _state(group, figures, verdict, _placed_now(cycle, row))
+    if state in ("Waiting", "Starting", "Growing"):
+        held = hold_sentence(group, cycle.encoded.snapshot.now_s)
+        text = "; ".join(filter(None, (text, held, evicted_sentence(group))))
     told = wait if state in ("Waiting", "Growing") else None
     return GangExplanation(
         name=key.name,

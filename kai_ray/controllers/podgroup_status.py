@@ -8,7 +8,8 @@ from kai_ray.api.labels import NODE_POOL
 from kai_ray.cluster.port import Key, Object
 from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
-from kai_ray.controllers.conditions import condition, merged
+from kai_ray.controllers.conditions import condition, find, merged
+from kai_ray.controllers.eviction_words import EVICTED
 from kai_ray.controllers.facts import GangFacts, QueueFacts
 from kai_ray.controllers.verdict import Verdict
 from kai_ray.scheduler.reason import Reason
@@ -40,15 +41,16 @@ def desired(
     conditions = [_scheduled(group, figures, done, verdict, now), _ready(group, figures, done, now)]
     if done:
         conditions.append(_condition(group, "Finished", True, "Finished", _ended(figures), now))
+    drop = () if done else ("Finished",)
+    if started(figures) and find(group, "Scheduled").get("status") != "True":
+        drop = (*drop, EVICTED)  # it is back
     status: Object = {
         **old,
         "phase": _phase(figures, done),
         "pending": figures[f.PENDING] + figures[f.GATED],
         "running": figures[f.RUNNING],
         "succeeded": figures[f.SUCCEEDED],
-        "conditions": merged(
-            old.get("conditions") or (), conditions, () if done else ("Finished",)
-        ),
+        "conditions": merged(old.get("conditions") or (), conditions, drop),
         "resourcesStatus": _resources(figures, gangs, row),
     }
     scheduling = _scheduling(group, figures, queues, gangs, verdict, now)

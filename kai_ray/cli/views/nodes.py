@@ -52,8 +52,14 @@ class Node:
 
     @property
     def state(self) -> str:
-        state = "Ready" if self.ready else "NotReady"
-        return f"{state},Cordoned" if self.cordoned else state
+        states = ["Ready" if self.ready else "NotReady"]
+        states += ["Cordoned"] * self.cordoned
+        states += ["Quarantined"] * (L.QUARANTINED_UNTIL in self._annotations)
+        return ",".join(states)
+
+    @property
+    def _annotations(self) -> Object:
+        return (self.object.get("metadata") or {}).get("annotations") or {}
 
 
 COLUMNS: tuple[Column[Node], ...] = (
