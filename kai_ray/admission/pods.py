@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kai_ray.admission import gpu_env
 from kai_ray.admission.refusal import cause, refusal
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
@@ -42,6 +43,7 @@ class PodAdmission:
         elif spec.get("schedulerName") not in self._config.scheduler_names:
             return pod
         self._check(pod, reader)
+        gpu_env.add(pod)
         self._stamp(pod)
         return pod
 
@@ -84,7 +86,7 @@ def _share_causes(pod: Object) -> list[Object]:
         return [cause(error.field, error.mend)]
     except MISREAD:  # what is not of the form of a pod is refused elsewhere
         return []
-    return []
+    return gpu_env.causes(pod)
 
 
 def _owner_causes(meta: Object, reader: Port) -> list[Object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,12 @@ from numpy.typing import NDArray
 from kai_ray.cluster.port import Key
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.scheduler.gang_state import leaf_counts, met
+from kai_ray.scheduler.gpu.facts import GpuKind
+from kai_ray.scheduler.gpu.prices import held as charged
+from kai_ray.scheduler.gpu.prices import priced
 from kai_ray.scheduler.snapshot import (
     ALLOCATED,
+    GPU,
     QUEUE_RESOURCES,
     Bools,
     Codes,
@@ -33,13 +38,23 @@ class GangFacts:
     row_of: dict[Key, int]
     figures: NDArray[np.int64]
     """[8 + 2R, G]: pending, gated, placed, running, succeeded, satisfied, running enough, minimum,
-    then allocated and requested per resource."""
+    then allocated and requested per resource, GPUs in hundredths: see `amounts`."""
     resources: tuple[str, ...]
     preemptible: Bools
 
 
 PENDING, GATED, PLACED, RUNNING, SUCCEEDED, SATISFIED, READY, MINIMUM = range(8)
 FIRST_AMOUNT = 8
+_HUNDREDTHS = 100
+
+
+def amounts(figures: Sequence[int], gangs: GangFacts, requested: bool) -> list[float]:
+    """A gang's allocated or requested amounts per resource; GPUs with their parts."""
+    rows = len(gangs.resources)
+    first = FIRST_AMOUNT + rows * requested
+    found: list[float] = [float(value) for value in figures[first : first + rows]]
+    found[GPU] /= _HUNDREDTHS
+    return found
 
 
 def gang_facts(cycle: Cycle) -> GangFacts:
@@ -83,6 +98,7 @@ def _minimums(snapshot: Snapshot, state: NDArray[np.int8], figures: NDArray[np.i
 
 
 def _amounts(snapshot: Snapshot, state: NDArray[np.int8], figures: NDArray[np.int64]) -> None:
+    snapshot = priced(snapshot)
     tasks, request = snapshot.tasks, snapshot.classes.request
     rows = len(snapshot.resources)
     held = np.isin(state, [int(s) for s in ALLOCATED])
@@ -93,6 +109,19 @@ def _amounts(snapshot: Snapshot, state: NDArray[np.int8], figures: NDArray[np.in
         for r in range(rows):
             sums = np.bincount(gang, weights=request[r, klass], minlength=figures.shape[1])
             figures[first + r] = sums.astype(np.int64)
+        parts = np.where(
+            _counts_whole(snapshot)[klass], request[GPU, klass], charged(snapshot, picked)[GPU]
+        )
+        sums = np.bincount(gang, weights=parts, minlength=figures.shape[1])
+        figures[first + GPU] = np.rint(sums * _HUNDREDTHS).astype(np.int64)
+
+
+def _counts_whole(snapshot: Snapshot) -> Bools:
+    """[C] classes whose GPUs are whole ones, and not parts, slices or claims."""
+    gpus = snapshot.gpus
+    if gpus is None:
+        return np.ones(snapshot.classes.count, dtype=np.bool_)
+    return np.isin(gpus.kind, [int(GpuKind.NONE), int(GpuKind.WHOLE)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +140,11 @@ def queue_facts(cycle: Cycle, gangs: GangFacts) -> QueueFacts:
     queues, names = snapshot.queues, cycle.encoded.names.queues
     rows = len(gangs.resources)
     allocated = gangs.figures[FIRST_AMOUNT : FIRST_AMOUNT + QUEUE_RESOURCES].astype(np.float64)
-    requested = gangs.figures[FIRST_AMOUNT + rows : FIRST_AMOUNT + rows + QUEUE_RESOURCES]
+    requested = gangs.figures[FIRST_AMOUNT + rows : FIRST_AMOUNT + rows + QUEUE_RESOURCES].astype(
+        np.float64
+    )
+    allocated[GPU] /= _HUNDREDTHS
+    requested[GPU] /= _HUNDREDTHS
     waiting = (gangs.figures[SATISFIED] == 0) & (gangs.figures[PENDING] + gangs.figures[GATED] > 0)
     children: list[list[str]] = [[] for _ in names]
     for row, parent in enumerate(queues.parent.tolist()):
@@ -122,7 +155,7 @@ def queue_facts(cycle: Cycle, gangs: GangFacts) -> QueueFacts:
         names=names,
         allocated=up.sums(allocated),
         held=up.sums(np.where(gangs.preemptible, 0.0, allocated)),
-        requested=up.sums(requested.astype(np.float64)),
+        requested=up.sums(requested),
         fair_share=cycle.plan.fair_share,
         pending=up.sums(waiting[None, :].astype(np.float64))[0].astype(np.int64),
         children=[sorted(c) for c in children],

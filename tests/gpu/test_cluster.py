@@ -53,6 +53,25 @@ def test_two_halves_share_a_card_and_say_so() -> None:
         assert {meta["annotations"][L.RECEIVED_TYPE] for meta in found} == {"Fraction"}
         assert {meta["annotations"][L.GPU_PORTION] for meta in found} == {"0.50"}
         assert list(cards(c, ["a", "b"]).values()) == [2]
+        env = get(c, R.POD, "a")["spec"]["containers"][0]["env"]
+        field = {"fieldPath": f"metadata.annotations['{L.GPU_PORTION}']"}
+        assert env == [{"name": "GPU_PORTION", "valueFrom": {"fieldRef": field}}]
+
+
+def test_books_of_groups_and_queues_show_parts() -> None:
+    with cluster() as c:
+        for name in ("a", "b", "c"):
+            c.client.create(R.POD, shares(name, gpu_fraction="0.25"))
+        assert running(c, ["a", "b", "c"])
+        c.run_for(5)
+        groups = [
+            g["status"]["resourcesStatus"] for g in c.client.list(R.POD_GROUP, "default").items
+        ]
+        assert [g["allocated"][L.NVIDIA_GPU] for g in groups] == ["0.25"] * 3
+        (queue,) = [
+            q for q in c.client.list(R.QUEUE).items if q["metadata"]["name"] == "default-queue"
+        ]
+        assert queue["status"]["allocated"][L.NVIDIA_GPU] == "0.75"
 
 
 def test_sixteen_halves_at_once_on_eight_cards() -> None:
@@ -124,6 +143,11 @@ def test_a_restarted_cluster_still_knows_who_shares(tmp_path: Any) -> None:
         ({"gpu_fraction": "0.5", "gpu_fraction_num_devices": "0"}, 0, "gpu-fraction-num-devices"),
         ({"gpu_fraction": "0.5", "gpu_fraction_num_devices": "9e9"}, 0, "gpu-fraction-num-devices"),
         ({"mps": "true"}, 0, "mps"),
+        (
+            {"gpu_fraction": "0.5", "gpu_fraction_container_name": "nobody"},
+            0,
+            "gpu-fraction-container-name",
+        ),
     ],
 )
 def test_shares_that_cannot_be_are_refused_at_the_door(
