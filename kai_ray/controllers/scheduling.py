@@ -51,8 +51,7 @@ class SchedulingLoop:
         self._evictor = evictor
         self._suspensions = suspensions
         self._observers = observers
-        knobs = dataclasses.replace(policy.evicting, staleness_grace_s=config.staleness_grace_s)
-        self._policy = dataclasses.replace(policy, evicting=knobs)
+        self._policy = self._with_grace(policy)
         self._isolated: dict[Key, tuple[int, str]] = {}  # -> how often so far, what was raised
         self._seen: tuple[int, ...] | None = None
         self._next_s = 0.0
@@ -72,10 +71,19 @@ class SchedulingLoop:
 
     def use(self, policy: Policy) -> None:
         """Decides by another policy from the next cycle on."""
+        policy = self._with_grace(policy)
         if policy != self._policy:
             self._policy = policy
             self._seen = None
             self.kick()
+
+    def _with_grace(self, policy: Policy) -> Policy:
+        """The installation's staleness grace is for gangs and policies that state none."""
+        if policy.evicting.staleness_grace_s != DEFAULT.evicting.staleness_grace_s:
+            return policy
+        grace_s = self._config.staleness_grace_s
+        knobs = dataclasses.replace(policy.evicting, staleness_grace_s=grace_s)
+        return dataclasses.replace(policy, evicting=knobs)
 
     def tell(self, observer: Callable[[Cycle], None]) -> None:
         """One more who is told of every cycle."""
