@@ -10,8 +10,18 @@ from typing import Any
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import AlreadyExists, ApiError, Key, NotFound, Object, Resource, Write
+from kai_ray.cluster.port import (
+    AlreadyExists,
+    ApiError,
+    Key,
+    NotFound,
+    Object,
+    Resource,
+    Write,
+    key_of,
+)
 from kai_ray.cluster.runtime import Runtime
+from kai_ray.controllers.owners import Owner, above, top_owner
 
 _KEPT = 20_000
 _BATCH = 256
@@ -44,10 +54,25 @@ class Events:
     def __init__(self) -> None:
         self._events: OrderedDict[Key, _Event] = OrderedDict()
         self._due: dict[Key, None] = {}
+        self._above: OrderedDict[Owner, Owner] = OrderedDict()
         self._runtime: Runtime | None = None
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
+
+    def tell(self, group: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        """Notes that something happened to a gang: on its PodGroup and on the user's own object."""
+        uid = group["metadata"].get("uid") or ""
+        self.say(kinds.POD_GROUP, key_of(group), uid, reason, message, warning=warning)
+        owner = top_owner(group)
+        if owner is None or self._runtime is None:
+            return
+        top = self._above.get(owner)
+        if top is None:
+            top = self._above[owner] = above(self._runtime.port, owner)
+            if len(self._above) > _KEPT:
+                self._above.popitem(last=False)
+        self.say(top.resource, top.key, top.uid, reason, message, warning=warning)
 
     def warn(self, resource: Resource, key: Key, uid: str, reason: str, message: str) -> None:
         self.say(resource, key, uid, reason, message, warning=True)

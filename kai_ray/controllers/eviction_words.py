@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kai_ray.api import labels as names
-from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import Object, key_of
+from kai_ray.cluster.port import Object
 from kai_ray.cluster.runtime import Informer
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.events import Events
-from kai_ray.controllers.owners import top_owner
+from kai_ray.controllers.owners import called
 from kai_ray.encode.eviction_facts import read_hold
 
 if TYPE_CHECKING:
@@ -24,24 +23,14 @@ EVICTED = "Evicted"
 def tell_evicted(events: Events, groups: Informer, victim: Victim, group: Object) -> None:
     """Events on both sides: the gang and the user's own object."""
     pods = f"{len(victim.tasks)} pod" + ("s" if len(victim.tasks) > 1 else "")
-    _say(events, group, victim.reason.word, f"{victim.message} ({pods})", warning=True)
+    events.tell(group, victim.reason.word, f"{victim.message} ({pods})", warning=True)
     key = victim.beneficiary
     other = groups.get(key.name, key.namespace) if key is not None else None
     if other is not None:
         rule = victim.reason.word
-        text = f"{pods} of {victim.group.name} leave for it ({rule}); their room is kept for it"
-        _say(events, other, "VictimsEvicted", text)
-
-
-def _say(
-    events: Events, group: Object, reason: str, message: str, *, warning: bool = False
-) -> None:
-    meta = group["metadata"]
-    key = kinds.POD_GROUP, key_of(group), meta.get("uid") or ""
-    events.say(*key, reason, message, warning=warning)
-    owner = top_owner(group)
-    if owner is not None:
-        events.say(owner.resource, owner.key, owner.uid, reason, message, warning=warning)
+        leave = "leaves" if len(victim.tasks) == 1 else "leave"
+        text = f"{pods} of {called(group)} {leave} for it ({rule}); their room is kept for it"
+        events.tell(other, "VictimsEvicted", text)
 
 
 def evicted_sentence(group: Object) -> str:
@@ -58,6 +47,5 @@ def hold_sentence(group: Object, now_s: float) -> str:
     if hold is None or hold.until_s <= now_s:
         return ""
     whom = ", ".join(hold.victims) or "others"
-    return f"waits for pods of {whom} to leave; their room is kept for it until " + rfc3339(
-        hold.until_s
-    )
+    until = rfc3339(hold.until_s)
+    return f"waits for pods of {whom} to leave; their room is kept for it until {until}"

@@ -11,6 +11,7 @@ next cycle as it stands, and decided again. So every write is safe to repeat, an
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import deque
 from dataclasses import dataclass, field
@@ -26,12 +27,14 @@ from kai_ray.controllers.conditions import condition, merged
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.eviction_words import EVICTED, tell_evicted
+from kai_ray.controllers.owners import called
 from kai_ray.controllers.suspensions import Suspensions
 from kai_ray.controllers.words import name_table
 from kai_ray.encode import Encoded, Encoder
 from kai_ray.encode.eviction_facts import write_hold
 from kai_ray.scheduler import Plan
 from kai_ray.scheduler.evictions import Eviction, evictions
+from kai_ray.scheduler.explain import NameTable
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import ALLOCATED
 
@@ -125,8 +128,18 @@ class Evictor:
             gang,
             one.reason,
             encoded.names.gang(one.beneficiary) if one.beneficiary >= 0 else None,
-            one.words(name, name_table(encoded)),
+            one.words(name, self._known_as(encoded)),
         )
+
+    def _known_as(self, encoded: Encoded) -> NameTable:
+        """Gangs by the names of their workloads."""
+
+        def gang(row: int) -> str:
+            key = encoded.names.gang(row)
+            group = self._groups.get(key.name, key.namespace)
+            return called(group) if group is not None else key.name
+
+        return dataclasses.replace(name_table(encoded), gang=gang)
 
     def _mark_whole(self, encoded: Encoded, victims: list[Victim]) -> None:
         tasks = encoded.snapshot.tasks
@@ -158,7 +171,7 @@ class Evictor:
             if group is None or not nodes.get(key):
                 continue  # nobody waits there any more
             until = rfc3339(self._runtime.clock.now() + self._hold_s(encoded, of))
-            named = [f"{v.group.name} ({v.reason.word})" for v in of][:_MOST_VICTIMS_NAMED]
+            named = [self._named(v) for v in of][:_MOST_VICTIMS_NAMED]
             patch = {
                 "metadata": {"annotations": {names.HOLD: write_hold(until, nodes[key], named)}}
             }
@@ -172,6 +185,11 @@ class Evictor:
                 self._groups.remember(outcome)
                 held.add(key)
         return held
+
+    def _named(self, victim: Victim) -> str:
+        group = self._groups.get(victim.group.name, victim.group.namespace)
+        name = called(group) if group is not None else victim.group.name
+        return f"{name} ({victim.reason.word})"
 
     def _nominations(self, encoded: Encoded, plan: Plan) -> dict[Key, dict[str, str]]:
         found: dict[Key, dict[str, str]] = {}

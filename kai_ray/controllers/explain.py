@@ -24,7 +24,7 @@ from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.verdict import Verdict, Verdicts
 from kai_ray.controllers.words import amount, word
-from kai_ray.encode import RESOURCES, EncodeConfig, Encoded, Encoder, MemberOf
+from kai_ray.encode import ADDED_RESOURCES, RESOURCES, EncodeConfig, Encoded, Encoder, MemberOf
 from kai_ray.podgrouper.members import Members
 from kai_ray.scheduler import DEFAULT, Policy, decide
 from kai_ray.scheduler.plan import Wait
@@ -75,7 +75,7 @@ def _listed(
 ) -> tuple[Encoder, dict[Key, Object]]:
     encoder = Encoder(config, member_of)
     groups: dict[Key, Object] = {}
-    for resource in RESOURCES:
+    for resource in (*RESOURCES, *ADDED_RESOURCES):
         for obj in _all(port, resource):
             encoder.apply(resource, None, obj)
             if resource == kinds.POD_GROUP:
@@ -151,9 +151,6 @@ def _gang(
     figures = gangs.figures[:, row].tolist()
     verdict, wait = verdicts.of(key), verdicts.waits.get(key)
     state, reason, text = _state(group, figures, verdict, _placed_now(cycle, row))
-    if state in ("Waiting", "Starting", "Growing"):
-        held = hold_sentence(group, cycle.encoded.snapshot.now_s)
-        text = "; ".join(filter(None, (text, held, evicted_sentence(group))))
     told = wait if state in ("Waiting", "Growing") else None
     return GangExplanation(
         name=key.name,
@@ -167,6 +164,8 @@ def _gang(
         behind=_behind(cycle, told) if told else (),
         wanted=told.wanted if told else 0,
         placeable=told.placeable if told else 0,
+        evicted=evicted_sentence(group) if state in ("Waiting", "Starting") else "",
+        waits_for=hold_sentence(group, cycle.encoded.snapshot.now_s),
     )
 
 
@@ -252,4 +251,5 @@ def _summary(kind: str, name: str, gangs: list[GangExplanation]) -> str:
         verb = "is about to start"
     reason = f" ({first.reason})" if first.reason else ""
     others = f" and {len(gangs) - 1} more gangs" if len(gangs) > 1 else ""
-    return f"{kind} {name} {verb}{reason}: {first.sentence}{others}"
+    text = "; ".join(filter(None, (first.sentence, first.waits_for, first.evicted)))
+    return f"{kind} {name} {verb}{reason}: {text}{others}"

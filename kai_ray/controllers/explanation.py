@@ -39,6 +39,8 @@ class GangExplanation:
     behind: tuple[str, ...] = ()
     wanted: int = 0
     placeable: int = 0
+    evicted: str = ""  # for whom and by which rule it had to leave, if it has not started since
+    waits_for: str = ""  # whose pods leave for it, and until when their room is kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,19 @@ import yaml
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import Key, Object, Resource
+from kai_ray.cluster.port import ApiError, Key, Object, Port, Resource
 
 #: A line of a note whose value is plainly a name or a UID.
 _WORD = re.compile(
     r"(name|uid|group|version|kind): "
     r"([A-Za-z](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 )
+
+
+#: No more owners than this are looked up above the one that a gang was made for.
+_HIGHEST = 4
+#: What makes a new object at each turn of its schedule: users follow the run.
+_SCHEDULES = ("CronJob", "RayCronJob", "ScheduledWorkflow", "ScheduledSparkApplication")
 
 
 class Owner(NamedTuple):
@@ -35,9 +41,9 @@ def top_owner(group: Object) -> Owner | None:
     return controller(group)
 
 
-def controller(group: Object) -> Owner | None:
-    """The object that the PodGroup was made for."""
-    meta = group["metadata"]
+def controller(obj: Object) -> Owner | None:
+    """The object's own owner: for a PodGroup, what it was made for."""
+    meta = obj["metadata"]
     references: list[Object] = meta.get("ownerReferences") or []
     chosen = next((r for r in references if r.get("controller")), None)
     if chosen is None and references:
@@ -51,6 +57,30 @@ def controller(group: Object) -> Owner | None:
         str(chosen.get("uid") or ""),
         meta.get("namespace") or "",
     )
+
+
+def above(port: Port, owner: Owner) -> Owner:
+    """The object that the user made, for one that an operator made of it: a JobSet's TrainJob.
+
+    One read for each owner above; what cannot be read ends the climb.
+    """
+    for _ in range(_HIGHEST):
+        try:
+            found = controller(port.get(owner.resource, owner.key.name, owner.key.namespace))
+        except ApiError:
+            return owner
+        if found is None or found.resource.kind in _SCHEDULES:
+            return owner
+        owner = found
+    return owner
+
+
+def called(group: Object) -> str:
+    """What users call a gang: "PyTorchJob resnet"; a bare group by its own name."""
+    owner = top_owner(group)
+    if owner is None:
+        return f"PodGroup {group['metadata']['name']}"
+    return f"{owner.resource.kind} {owner.key.name}"
 
 
 def _from_note(note: str, namespace: str) -> Owner | None:

@@ -33,7 +33,6 @@ from kai_ray.controllers.cycle import Cycle
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.facts import GangFacts, QueueFacts, gang_facts, queue_facts
 from kai_ray.controllers.merge_patch import difference
-from kai_ray.controllers.owners import top_owner
 from kai_ray.controllers.pod_status import PodConditions
 from kai_ray.controllers.verdict import Failing, Verdicts
 from kai_ray.encode import Problem
@@ -205,29 +204,21 @@ class StatusWriter:
             informer.remember(outcome)
             self._written_s[key] = now
             if wanted is not None and informer is self._group_informer:
-                self._tell(key, before, wanted)
+                self._tell(before, wanted)
         return failed
 
-    def _tell(self, key: Key, group: Object, wanted: Object) -> None:
+    def _tell(self, group: Object, wanted: Object) -> None:
         """One event for each turn in the life of a gang, on it and on the user's object."""
         old, new = find(group, "Scheduled"), find({"status": wanted}, "Scheduled")
         if find({"status": wanted}, "Finished") and not find(group, "Finished"):
-            self._say(key, group, "Finished", find({"status": wanted}, "Finished")["message"])
+            self._events.tell(group, "Finished", find({"status": wanted}, "Finished")["message"])
         elif (old.get("status"), old.get("reason")) == (new["status"], new["reason"]):
             return
         elif new["status"] == "True":
-            self._say(key, group, "Scheduled", new["message"])
+            self._events.tell(group, "Scheduled", new["message"])
         elif new["reason"] not in ("GangIncomplete", "PodGated"):
-            self._say(key, group, "Unschedulable", f"{new['reason']}: {new['message']}", True)
-
-    def _say(
-        self, key: Key, group: Object, reason: str, message: str, warning: bool = False
-    ) -> None:
-        uid = group["metadata"].get("uid") or ""
-        self._events.say(kinds.POD_GROUP, key, uid, reason, message, warning=warning)
-        owner = top_owner(group)
-        if owner is not None:
-            self._events.say(owner.resource, owner.key, owner.uid, reason, message, warning=warning)
+            message = f"{new['reason']}: {new['message']}"
+            self._events.tell(group, "Unschedulable", message, warning=True)
 
     def _flush_queues(self) -> float | None:
         assert self._cycle and self._queues
