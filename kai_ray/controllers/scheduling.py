@@ -52,7 +52,7 @@ class SchedulingLoop:
         self._suspensions = suspensions
         self._observers = observers
         self._policy = self._with_grace(policy)
-        self._isolated: dict[Key, tuple[int, str]] = {}  # -> how often so far, what was raised
+        self._isolated: dict[Key, tuple[int, str]] = {}  # -> how often, what was raised
         self._seen: tuple[int, ...] | None = None
         self._next_s = 0.0
         self._wake_s = float("inf")
@@ -97,7 +97,10 @@ class SchedulingLoop:
     def reconcile(self, key: str) -> float | None:
         if key.startswith(_RETRY):
             namespace, _, name = key.removeprefix(_RETRY).partition("/")
-            self._encoder.release(Key(namespace, name))
+            group = Key(namespace, name)
+            self._encoder.release(group)
+            if group in self._isolated:
+                self._isolated[group] = (self._isolated[group][0], "")
             self.kick()
             return None
         if key == "again":
@@ -189,5 +192,6 @@ class SchedulingLoop:
         wrong = tuple(
             Problem("PodGroup", key.namespace, key.name, "spec", f"{mend} ({message})")
             for key, (_, message) in sorted(self._isolated.items())
+            if message
         )
         return dataclasses.replace(encoded, problems=(*encoded.problems, *wrong))
