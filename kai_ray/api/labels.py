@@ -39,6 +39,10 @@ GPU_CARD_MEMORY = "nvidia.com/gpu.memory"  # MiB of one card
 MIG_STRATEGY = "nvidia.com/mig.strategy"
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 
+# KAI: zones of its node that a pod holds, as JSON [{"zone": name, "amount": {resource: amount}}]
+NUMA_OBSERVED = "kai.scheduler/numa-placement-observed"
+NUMA_PREDICTED = "kai.scheduler/numa-placement-predicted"
+
 # KAI: PodGroup
 LAST_START = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
@@ -52,6 +56,9 @@ KUEUE_TOPOLOGY_REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 KUEUE_TOPOLOGY_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 
 # ours
+NODE_TOPOLOGY_POLICY = "kai.scheduler/node-topology-policy"  # on pods: single-numa, nvlink, ...
+NODE_ZONES = "kai.scheduler/zones"  # on nodes: NUMA cells and link groups, as JSON
+LINKS_PREDICTED = "kai.scheduler/gpu-links-predicted"  # on pods, like NUMA_PREDICTED
 MANAGED_NAMESPACE = "kai.scheduler/managed"
 MIN_MEMBER = "kai.scheduler/min-member"
 GPU_PORTION = "kai.scheduler/gpu-portion"  # on a bound pod: the part of each device it was given

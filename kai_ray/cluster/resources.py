@@ -48,6 +48,9 @@ QUEUE = Resource("scheduling.run.ai", "v2", "queues", "Queue", False)
 POD_GROUP = Resource("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
 BIND_REQUEST = Resource("scheduling.run.ai", "v1alpha2", "bindrequests", "BindRequest")
 TOPOLOGY = Resource("kai.scheduler", "v1alpha1", "topologies", "Topology", False)
+NODE_ZONES = Resource(
+    "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", False
+)
 SCHEDULING_SHARD = Resource("kai.scheduler", "v1", "schedulingshards", "SchedulingShard", False)
 KAI_CONFIG = Resource("kai.scheduler", "v1", "configs", "Config", False)
 

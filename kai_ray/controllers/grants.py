@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -34,13 +35,14 @@ class Grant:
     gpus: int = 0
     groups: tuple[str, ...] = ()  # devices that it shares with others
     portion: float = 1.0  # of each of them
+    zones: tuple[tuple[str, str], ...] = ()  # annotations that tell the zones it is to hold
     unsure: bool = False
 
 
 def grants_of(encoded: Encoded, plan: Plan) -> list[Grant]:
     """The binds of a Plan by name, gang by gang in its order."""
     tasks, roots = encoded.snapshot.tasks, encoded.snapshot.gangs.root
-    shared = shares_of(encoded, plan)
+    shared, zones = shares_of(encoded, plan), zones_of(encoded, plan)
     found: list[Grant] = []
     for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
         pod = encoded.names.pod_object(task)
@@ -62,9 +64,38 @@ def grants_of(encoded: Encoded, plan: Plan) -> list[Grant]:
                 gpus=sum(n for name, n in shape.request if name in GPU_RESOURCES),
                 groups=shared[task].groups if task in shared else (),
                 portion=shared[task].portion if task in shared else 1.0,
+                zones=zones.get(task, ()),
             )
         )
     return found
+
+
+def zones_of(encoded: Encoded, plan: Plan) -> dict[int, tuple[tuple[str, str], ...]]:
+    """Per task row, the annotations that tell which zones of its node it is predicted to hold."""
+    node_of = dict(zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True))
+    found: dict[int, dict[str, dict[str, dict[str, str]]]] = {}
+    columns = (
+        plan.zone_task,
+        plan.zone_kind,
+        plan.zone_index,
+        plan.zone_resource,
+        plan.zone_amount,
+    )
+    for task, kind, zone, row, amount in zip(*(c.tolist() for c in columns), strict=True):
+        told = encoded.names.zones.get(encoded.names.node(node_of.get(task, -1)))
+        if task not in node_of or told is None:
+            continue
+        note = names.LINKS_PREDICTED if kind else names.NUMA_PREDICTED
+        name = (told.links if kind else told.zones)[zone].name
+        resource = encoded.snapshot.resources[row]
+        text = f"{amount}m" if resource == "cpu" else str(amount)
+        resource = GPU_RESOURCES[0] if resource == "gpu" else resource
+        found.setdefault(task, {}).setdefault(note, {}).setdefault(name, {})[resource] = text
+    return {task: tuple((k, _pieces(v)) for k, v in notes.items()) for task, notes in found.items()}
+
+
+def _pieces(zones: dict[str, dict[str, str]]) -> str:
+    return json.dumps([{"zone": name, "amount": amounts} for name, amounts in zones.items()])
 
 
 class Share(NamedTuple):
@@ -130,6 +161,7 @@ def binding(port: Port, g: Grant, config: ControlConfig) -> Write:
     if g.groups:
         labels |= share_labels(g.groups)
         annotations |= share_annotations(f"{g.portion:.2f}")
+    annotations |= dict(g.zones)
     extra: dict[str, Any] = {
         "uid": g.uid,
         "labels": labels or None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import Key, Object, Resource
+from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Port, Resource
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
@@ -17,7 +17,7 @@ from kai_ray.controllers.isolation import decide_without_offenders
 from kai_ray.controllers.moments import next_moment
 from kai_ray.controllers.suspensions import Suspensions
 from kai_ray.controllers.victim_choice import choose
-from kai_ray.encode import RESOURCES, Encoded, Encoder, Problem
+from kai_ray.encode import ADDED_RESOURCES, RESOURCES, Encoded, Encoder, Problem
 from kai_ray.scheduler import DEFAULT, Plan, Policy, Snapshot, decide
 from kai_ray.scheduler.actions.allocate import allocate
 
@@ -62,7 +62,8 @@ class SchedulingLoop:
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._evictor.setup(runtime)
-        for resource in RESOURCES:
+        served = (kind for kind in ADDED_RESOURCES if _serves(runtime.port, kind))
+        for resource in (*RESOURCES, *served):
             runtime.informer(resource).on_change(partial(self._changed, resource))
 
     def _changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:

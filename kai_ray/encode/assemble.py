@@ -22,7 +22,7 @@ from kai_ray.scheduler.snapshot import (
     TaskState,
 )
 
-from . import gpu_asks, gpu_table, queue_rules, queues, topologies
+from . import gpu_asks, gpu_table, queue_rules, queues, topologies, zone_table
 from .class_table import ClassArrays
 from .encoded import Encoded, Names, Orphan
 from .eviction_rows import with_evictions
@@ -145,6 +145,15 @@ class Assembly:
             e.device_grants(),
         )
         names.groups.update(devices.groups)
+        zones, links = zone_table.build(
+            [e.zones_of(name) for name in e.nodes.names],
+            classes.shapes,
+            self._tasks.tasks,
+            resources,
+            lambda row: (names.pod(row), names.pod_object(row)),
+        )
+        if zones is not None or links is not None:
+            names.zones.update({name: e.zones_of(name) for name in e.nodes.names})
         snapshot = Snapshot(
             now_s=0.0,
             seed=e.config.seed,
@@ -159,6 +168,8 @@ class Assembly:
             port_conflicts=classes.port_conflicts,
             topologies=self._topologies.arrays,
             gpus=devices.gpus,
+            zones=zones,
+            links=links,
             total=self._tasks.total,
         )
         problems: list[Problem] = [*sorted(e.problems.values()), *tree.problems]

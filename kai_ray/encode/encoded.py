@@ -17,6 +17,7 @@ from .problems import Problem
 from .queue_policy import QueuePolicy
 from .shape import Shape
 from .topologies import TopologyTable
+from .zone_rows import ZoneRow
 
 
 class Orphan(NamedTuple):
@@ -40,6 +41,7 @@ class Names:
     pod_objects: Mapping[Key, Object]
     leaf_names: Mapping[Key, tuple[str, ...]]  # gang -> name of each row of its tree
     topologies: TopologyTable = field(default_factory=TopologyTable)
+    zones: dict[str, ZoneRow | None] = field(default_factory=dict[str, ZoneRow | None])  # by node
     groups: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     """Node row -> name of the group that shares each device, by slot."""
 

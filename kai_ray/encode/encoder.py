@@ -14,7 +14,7 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Resource, key_of
 from kai_ray.history.usage import Usage
 
-from . import budgets, eviction_facts, groups, node_rows, queues, topologies
+from . import budgets, eviction_facts, groups, node_rows, queues, topologies, zone_rows
 from .assemble import Assembly
 from .class_table import ClassTable
 from .encoded import Encoded
@@ -43,6 +43,9 @@ RESOURCES: tuple[Resource, ...] = (
     kinds.POD,
 )
 
+#: Kinds of add-ons that many servers do not serve: fed where they are.
+ADDED_RESOURCES: tuple[Resource, ...] = (kinds.NODE_ZONES,)
+
 
 class Encoder:
     """`version` moves when the next snapshot would differ from the last (time aside)."""
@@ -55,6 +58,7 @@ class Encoder:
         self.storage = Storage()
         self.queue_rows: dict[str, queues.QueueRow] = {}
         self.priorities: dict[str, int] = {}
+        self.zones: dict[str, zone_rows.ZoneRow] = {}
         self.topologies: dict[str, tuple[topologies.Level, ...]] = {}
         self.problems: dict[tuple[str, Key], Problem] = {}
         self.usage = Usage.none()
@@ -74,6 +78,7 @@ class Encoder:
             kinds.QUEUE: self._queue,
             kinds.NODE: self._node,
             kinds.TOPOLOGY: self._topology,
+            kinds.NODE_ZONES: self._node_zones,
             kinds.PDB: self._budget,
             kinds.POD_GROUP: self._group,
             kinds.BIND_REQUEST: self._bind_request,
@@ -233,6 +238,24 @@ class Encoder:
         row, problem = guarded("Node", key, node_rows.read, new)
         self.report("Node", key, problem)
         self.nodes.put(key.name, row if row is not None else node_rows.inert())
+
+    def _node_zones(self, key: Key, new: Object | None) -> None:
+        """What a node's kubelet tells of its NUMA cells, in an object of the node's name."""
+        before, row, problem = self.zones.pop(key.name, None), None, None
+        if new is not None:
+            row, problem = guarded("NodeResourceTopology", key, zone_rows.read, new)
+        self.report("NodeResourceTopology", key, problem)
+        if row is not None:
+            self.zones[key.name] = row
+        if row != before:
+            self._other_version += 1
+
+    def zones_of(self, name: str) -> zone_rows.ZoneRow | None:
+        """What is known of a node's zones: cells by its object, or all by its annotation."""
+        stated, told = self.nodes.rows[name].zones, self.zones.get(name)
+        if told is None or stated is None:
+            return told or stated
+        return told._replace(links=stated.links)
 
     def _topology(self, key: Key, new: Object | None) -> None:
         """One that cannot be read does not exist: gangs that name it wait and are told so."""

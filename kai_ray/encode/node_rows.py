@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kai_ray.api import labels as names
 from kai_ray.api.labels import GPU_RESOURCES, QUARANTINED_UNTIL
 from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import Bools, Codes, Ints, Nodes
 
-from . import requests
+from . import requests, zone_rows
 from .problems import text, texts
 from .selectors import NODE_NAME, integer
 from .shape import Toleration
+from .zone_rows import ZoneRow
 
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 _NO_NUMBER = np.iinfo(np.int64).min
@@ -33,6 +35,7 @@ class NodeRow(NamedTuple):
     allocatable: dict[str, int]
     labels: dict[str, str]
     taints: tuple[Taint, ...]
+    zones: ZoneRow | None = None  # what the node's own annotation tells
 
 
 def read(node: Object) -> NodeRow:
@@ -55,6 +58,9 @@ def read(node: Object) -> NodeRow:
                 Taint(*(text(t.get(k), f"spec.taints.{k}") for k in ("key", "value", "effect")))
                 for t in spec.get("taints") or ()
             )
+        ),
+        zones=zone_rows.read_annotation(
+            (node["metadata"].get("annotations") or {}).get(names.NODE_ZONES)
         ),
     )
 

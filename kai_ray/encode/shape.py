@@ -13,7 +13,7 @@ import msgspec
 from kai_ray.api import labels as names
 from kai_ray.scheduler.reason import Reason
 
-from . import gpu_asks, requests
+from . import gpu_asks, requests, zone_asks
 from .gpu_asks import GpuAsk
 from .peers import PeerTermByName, SpreadByName, affinity_term, spread
 from .problems import Malformed, text
@@ -26,6 +26,7 @@ from .selectors import (
     node_selector_term,
     node_selector_terms,
 )
+from .zone_asks import ZoneAsk
 
 _encode = msgspec.json.Encoder().encode
 _CACHE_LIMIT = 65_536
@@ -59,6 +60,7 @@ class Shape(NamedTuple):
     blocked: int = 0
     blocked_detail: str = ""
     gpu: GpuAsk = gpu_asks.NO_SHARE
+    zones: ZoneAsk = zone_asks.NO_ZONES
 
     def peer_terms(self) -> list[PeerTermByName]:
         return [
@@ -133,7 +135,13 @@ def _key(pod: dict[str, Any], spec: dict[str, Any]) -> bytes:
     return _encode(parts)
 
 
-_SHARING = (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES, names.MPS)
+_SHARING = (
+    names.GPU_FRACTION,
+    names.GPU_MEMORY,
+    names.GPU_FRACTION_DEVICES,
+    names.MPS,
+    names.NODE_TOPOLOGY_POLICY,
+)
 
 
 def _read(pod: dict[str, Any], spec: dict[str, Any]) -> Shape:
@@ -167,6 +175,7 @@ def _read(pod: dict[str, Any], spec: dict[str, Any]) -> Shape:
         blocked=blocked,
         blocked_detail=detail,
         gpu=gpu_asks.read(meta.get("annotations") or {}, request),
+        zones=zone_asks.read(spec, meta.get("annotations") or {}),
     )
 
 
