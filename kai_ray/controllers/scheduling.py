@@ -196,3 +196,14 @@ class SchedulingLoop:
             if message
         )
         return dataclasses.replace(encoded, problems=(*encoded.problems, *wrong))
+
+
+def _serves(port: Port, resource: Resource) -> bool:
+    """Whether the server knows a kind; one that cannot be asked now is taken to."""
+    try:
+        port.list(resource, limit=1)
+    except NotFound:
+        return False
+    except (ApiError, OSError):
+        return True
+    return True
