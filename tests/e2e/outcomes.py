@@ -23,8 +23,6 @@ RUNS_TO_AN_END = {
     "CronJob",
     "Pod",
 }
-#: Fractions of GPUs and claims on devices belong to a later issue.
-LATER_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 
 
 def is_workload(obj: Object) -> bool:
@@ -33,9 +31,6 @@ def is_workload(obj: Object) -> bool:
 
 def is_for_later(obj: Object) -> str:
     """Why this sample waits with what is built so far, or ""."""
-    annotations = obj["metadata"].get("annotations") or {}
-    if any(name in annotations for name in LATER_ANNOTATIONS):
-        return "asks for a fraction of a GPU"
     if (obj.get("spec") or {}).get("resourceClaims"):
         return "claims a device (DRA)"
     return ""

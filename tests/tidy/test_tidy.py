@@ -150,17 +150,18 @@ def test_every_module_is_reached_from_a_command_or_a_benchmark() -> None:
 #: Third-party modules that only some files may import, and which files those are.
 OWNERS = {
     "kubernetes": ("kai_ray/cluster/kube", "kai_ray/cluster/rest/openapi/builtin.py"),
-    "urllib3": ("kai_ray/cluster/kube",),
+    "urllib3": ("kai_ray/cluster/kube", "kai_ray/history/prometheus.py"),
     "ray": ("kai_ray/ray/",),
     "starlette": ("kai_ray/cluster/rest/",),
     "uvicorn": ("kai_ray/cluster/rest/",),
-    "sqlite3": ("kai_ray/cluster/memory",),
+    "sqlite3": ("kai_ray/cluster/memory", "kai_ray/history/"),
     "rich": ("kai_ray/cli/",),
     "click": ("kai_ray/cli/",),
     "numpy": (
         "scheduler/",
         "kai_ray/encode",
         "kai_ray/controllers/",
+        "kai_ray/history/",
         "kai_ray/sim/",
         "benchmarks/",
     ),
