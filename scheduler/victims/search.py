@@ -15,6 +15,7 @@ Source of order and acceptance: KAI 0.17, solver and its two generators. The way
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,8 @@ from .steps import Step
 
 #: Prefixes that are tried one by one before they grow by doubling.
 _ONE_BY_ONE = 24
+#: Steps of which every set is tried before a gang is refused.
+_FEW = 5
 #: Simulations that making a set minimal may take; the room test needs none.
 _MOST_DROPS = 64
 
@@ -80,6 +83,7 @@ class Search:
         self._steps: list[Step] = []
         self._ended = False
         self._tried: set[frozenset[int]] = set()
+        self._lengths: list[int] = []  # prefixes that did not serve
         self._drops = 0
 
     def find(self) -> Outcome | None:
@@ -92,16 +96,39 @@ class Search:
                 return None
             size *= 2
         length = self._room.shortest(self._steps)
-        tries, stride = 0, 1
+        stride = 1
         while length:
-            for chosen in self._choices(length):
-                outcome = self._serves(chosen)
-                if outcome is not None:
-                    return self._minimal(outcome, chosen)
-            tries += 1
-            stride = stride if tries < _ONE_BY_ONE else stride * 2
+            outcome = self._first(self._sets(self._steps[:length]))
+            if outcome is not None:
+                return outcome
+            self._lengths.append(length)
+            stride = stride if len(self._lengths) < _ONE_BY_ONE else stride * 2
             length = self._next_length(length, stride)
+        return self._first(self._needed_only())
+
+    def _first(self, sets: Iterator[list[Step]]) -> Outcome | None:
+        """The outcome of the first set that serves, each being tried once in a search."""
+        for chosen in sets:
+            kind = frozenset(step.positions[0] for step in chosen)
+            if kind in self._tried:
+                continue
+            self._tried.add(kind)
+            outcome = self._serves(chosen)
+            if outcome is not None:
+                return self._minimal(outcome, chosen)
         return None
+
+    def _needed_only(self) -> Iterator[list[Step]]:
+        """Of longer prefixes, what room needs with their newest member, and of few steps all sets:
+        a last resort, because some who stay would go before some who leave."""
+        if self._room.exact:
+            for length in self._lengths[1:]:
+                yield self._room.without_spare(self._steps[:length], keep=length - 1)
+        if len(self._steps) <= _FEW:
+            for size in range(1, len(self._steps)):
+                for chosen in combinations(self._steps, size):
+                    if _closed(chosen, self._steps) and self._room.enough(chosen):
+                        yield list(chosen)
 
     def _grown_to(self, size: int) -> list[Step]:
         """The first `size` steps, fewer where there are no more."""
@@ -120,19 +147,10 @@ class Search:
         have = len(self._grown_to(length + stride))
         return have if have > length else 0
 
-    def _choices(self, length: int) -> Iterator[list[Step]]:
-        """Sets with the newest of the first `length` steps, each once in a search."""
-        steps = self._steps[:length]
-        for chosen in self._sets(steps):
-            kind = frozenset(step.positions[0] for step in chosen)
-            if kind not in self._tried:
-                self._tried.add(kind)
-                yield chosen
-
     def _sets(self, steps: list[Step]) -> Iterator[list[Step]]:
         """What the shortest prefix needs for room; then, in longer ones too, all that stands on a
         node of the newest member, and all: the order says who of them keeps a place."""
-        if not self._tried and self._room.exact:
+        if not self._lengths and self._room.exact:
             yield self._room.without_spare(steps, keep=len(steps) - 1)
         held, whole = self._books.held, self._room.whole
         newest = sorted({held.node_of(position) for position in steps[-1].positions})
@@ -190,6 +208,12 @@ class Search:
 
 def _rows(mask: Bools) -> list[int]:
     return np.flatnonzero(mask).tolist()
+
+
+def _closed(chosen: Sequence[Step], steps: Sequence[Step]) -> bool:
+    """Whether a gang's core goes only with all of its surplus."""
+    cores = {step.gang for step in chosen if step.core}
+    return all(step in chosen for step in steps if step.gang in cores)
 
 
 def _hangs_on(step: Step, other: Step) -> bool:
