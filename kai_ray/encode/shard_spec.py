@@ -149,6 +149,8 @@ def _usage(stated: dict[str, Any], pool: str, state: Path | None) -> UsageConfig
     if client not in CLIENTS:
         raise Malformed(f"{at}.clientType", f"{client!r} is none of {', '.join(CLIENTS)}")
     url = _connection(stated, at, client)
+    if client == "prometheus" and not url:
+        client = "history"  # no server is named: our own record is the one that is at hand
     params = _mapping(stated.get("usageParams"), f"{at}.usageParams")
     extra = _mapping(params.get("extraParams"), f"{at}.usageParams.extraParams")
     settings = _settings(params, f"{at}.usageParams")
@@ -191,7 +193,7 @@ def _connection(stated: dict[str, Any], at: str, client: str) -> str:
         if not direct:
             mend = f"the environment has no variable {str(variable)[:80]!r}: set it"
             raise Malformed(f"{at}.connectionStringEnvVar", mend)
-    if client == "prometheus" and not str(direct).startswith(("http://", "https://")):
+    if client == "prometheus" and direct and not str(direct).startswith(("http://", "https://")):
         mend = f"{str(direct)[:80]!r} is not the address of a server: write http://HOST:PORT"
         raise Malformed(f"{at}.connectionString", mend)
     return str(direct)

@@ -163,7 +163,11 @@ USAGE = "spec.usageDBConfig"
         ({"actions": {"fly": {}}}, "spec.actions[fly]", "there are allocate"),
         ({"minRuntime": {"preemptMinRuntime": "-1s"}}, "spec.minRuntime.preemptMinRuntime", ""),
         ({"usageDBConfig": {"clientType": "oracle"}}, f"{USAGE}.clientType", "history"),
-        ({"usageDBConfig": {"clientType": "prometheus"}}, f"{USAGE}.connectionString", "http"),
+        (
+            {"usageDBConfig": {"clientType": "prometheus", "connectionString": "db"}},
+            f"{USAGE}.connectionString",
+            "http",
+        ),
         (
             {"usageDBConfig": {"usageParams": {"windowType": "cron"}}},
             f"{USAGE}.usageParams.windowType",
