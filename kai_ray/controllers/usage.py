@@ -19,6 +19,7 @@ from kai_ray.history.config import UsageConfig
 from kai_ray.history.file import HistoryError, HistoryFile
 from kai_ray.history.prometheus import PrometheusError, PrometheusUsage
 from kai_ray.history.usage import CAPACITY, Amounts, Holder, Usage, UsageRecord
+from kai_ray.scheduler.gpu.prices import held, priced
 from kai_ray.scheduler.snapshot import ALLOCATED, QUEUE_RESOURCES, Floats, Snapshot
 
 log = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ def holdings(cycle: Cycle) -> dict[Holder, Amounts]:
     gangs, tasks = snapshot.gangs, snapshot.tasks
     rows = np.flatnonzero((tasks.gang >= 0) & np.isin(cycle.state, _HELD))
     rows = rows[gangs.queue[tasks.gang[rows]] >= 0]
-    amounts = snapshot.classes.queue_request[:, tasks.klass[rows]]
+    amounts = held(priced(snapshot), rows)
     queue, user = gangs.queue[tasks.gang[rows]], encoded.user[tasks.gang[rows]]
     found: dict[Holder, Amounts] = {}
     sums = _upwards(snapshot, queue, amounts)
