@@ -103,7 +103,7 @@ class Evictor:
         good = [v for v in victims if v.beneficiary is None or v.beneficiary in held]
         gone: list[int] = []
         switched: set[Key] = set()
-        for victim in self._note(good):
+        for victim in self._note(encoded, plan, good):
             gone += self._send_away(encoded, victim, switched)
         if gone:
             self._spent.append((self._runtime.clock.now(), len(gone)))
@@ -202,6 +202,20 @@ class Evictor:
                 found.setdefault(group, {})[encoded.names.pod(task).name] = encoded.names.node(node)
         return found
 
+    def _moves(self, encoded: Encoded, plan: Plan) -> dict[Key, list[tuple[str, dict[str, int]]]]:
+        """Per gang, where pods that leave are to be made again, and what they ask for."""
+        snapshot, names_ = encoded.snapshot, encoded.names
+        tasks, found = snapshot.tasks, {}
+        leaving = set(plan.evict_task.tolist())
+        rows = zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True)
+        for task, node in rows:
+            if task in leaving:
+                amounts = snapshot.classes.request[:, int(tasks.klass[task])].tolist()
+                request = {r: n for r, n in zip(snapshot.resources, amounts, strict=True) if n}
+                group = names_.gang(int(tasks.gang[task]))
+                found.setdefault(group, []).append((names_.node(node), request))
+        return found
+
     def _hold_s(self, encoded: Encoded, victims: list[Victim]) -> float:
         """Long enough for the slowest victim to end in order."""
         graces = [_GRACE_S]
@@ -215,8 +229,9 @@ class Evictor:
 
     # ------------------------------------------------------------------ 2. the record
 
-    def _note(self, victims: list[Victim]) -> list[Victim]:
+    def _note(self, encoded: Encoded, plan: Plan, victims: list[Victim]) -> list[Victim]:
         """Says on each PodGroup when and why; the victims of which that is on record."""
+        moves = self._moves(encoded, plan)
         by_group = {v.group: v for v in victims}
         writes: list[Write] = []
         now = self._runtime.clock.now()
@@ -228,6 +243,9 @@ class Evictor:
                 continue
             known.append(key)
             notes: dict[str, str | None] = {names.LAST_EVICTION: rfc3339(now)}
+            if moves.get(key):
+                until = rfc3339(now + self._hold_s(encoded, [v]))
+                notes[names.HOLD] = write_hold(until, {}, (), moves[key], rfc3339(now))
             if v.reason is Reason.STALE_GANG:
                 times = _times(group) + 1
                 notes[names.STALE_SINCE] = None

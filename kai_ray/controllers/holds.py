@@ -11,6 +11,7 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.controllers.events import Events
 from kai_ray.encode import Encoder
+from kai_ray.encode.eviction_rows import made_again
 from kai_ray.scheduler.snapshot import TaskState
 
 
@@ -42,8 +43,18 @@ class Holds:
         for row in np.flatnonzero(~np.isnan(until_s)).tolist():
             key = cycle.encoded.names.gang(row)
             self._seen[key] = float(until_s[row])
+            if self._to_come(cycle, row, key):
+                self._waiting.add(key)
             if key not in self._waiting or until_s[row] <= now:
                 self._runtime.enqueue(self.name, f"{key.namespace}/{key.name}")
+
+    def _to_come(self, cycle: Cycle, gang: int, key: Key) -> bool:
+        """Whether pods that were moved are still to be made again."""
+        facts = self._encoder.evictions.facts.get(key)
+        if facts is None or facts.hold is None or not facts.hold.moves:
+            return False
+        again = made_again(cycle.encoded.snapshot.tasks, gang, facts.hold.made_s)
+        return len(again) < len(facts.hold.moves)
 
     def reconcile(self, key: str) -> float | None:
         namespace, _, name = key.partition("/")
@@ -63,7 +74,7 @@ class Holds:
         except NotFound:
             return None
         self._groups.remember(answer)
-        if late:
+        if late and not found.hold.moves:
             text = "the room that others left for it is free for all: it did not start in time"
             uid = group["metadata"].get("uid") or ""
             self._events.warn(kinds.POD_GROUP, Key(namespace, name), uid, "HoldExpired", text)

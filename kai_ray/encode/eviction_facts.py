@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,9 @@ class Hold:
     until_s: float
     nodes: dict[str, str]  # pod -> node
     victims: tuple[str, ...] = ()  # "gang (rule)", as they are shown
+    moves: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
+    """(node, request by resource row) of pods that are to be made again there."""
+    made_s: float = 0.0  # pods of the gang made since then are those pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +114,33 @@ def read_hold(text: Any) -> Hold | None:
         nodes = {pod: node for node, pods in raw["nodes"].items() for pod in pods}
         until_s = seconds(raw["until"])
         victims = tuple(str(v) for v in raw.get("victims") or ())
+        moves = tuple(
+            (str(node), tuple(sorted((str(r), int(n)) for r, n in request.items())))
+            for node, request in raw.get("moves") or ()
+        )
+        made_s = seconds(raw["made"]) if moves else 0.0
         if not all(isinstance(k, str) for k in nodes):
             return None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return Hold(until_s, nodes, victims)
+    return Hold(until_s, nodes, victims, moves, made_s)
 
 
-def write_hold(until: str, nodes: dict[str, str], victims: list[str]) -> str:
-    """`nodes`: pod -> node; written node by node, which is shorter."""
+def write_hold(
+    until: str,
+    nodes: dict[str, str],
+    victims: Sequence[str] = (),
+    moves: Sequence[tuple[str, dict[str, int]]] = (),
+    made: str = "",
+) -> str:
+    """`nodes`: pod -> node; written node by node, which is shorter. See Hold for the rest."""
     by_node: dict[str, list[str]] = {}
     for pod, node in sorted(nodes.items()):
         by_node.setdefault(node, []).append(pod)
-    return json.dumps({"until": until, "nodes": by_node, "victims": victims}, sort_keys=True)
+    hold: dict[str, Any] = {"until": until, "nodes": by_node, "victims": list(victims)}
+    if moves:
+        hold |= {"moves": list(moves), "made": made}
+    return json.dumps(hold, sort_keys=True)
 
 
 def _time(annotations: dict[str, Any], key: str) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
 from kai_ray.cluster.port import Key
-from kai_ray.scheduler.snapshot import ALLOCATED, Tasks, TaskState
+from kai_ray.scheduler.snapshot import ALLOCATED, Ints, Tasks, TaskState
 
 from .budgets import BudgetTable
 from .encoded import Encoded
@@ -27,7 +28,10 @@ def with_evictions(encoded: Encoded, table: EvictionTable, budgets: BudgetTable)
     budget, disruptions = budgets.columns(tasks, names)
     if budget is not None:
         tasks = dataclasses.replace(tasks, budget=budget)
-    snapshot = dataclasses.replace(snapshot, gangs=gangs, tasks=tasks, disruptions=disruptions)
+    tasks, kept = _moved(tasks, encoded, table, row_of)
+    snapshot = dataclasses.replace(
+        snapshot, gangs=gangs, tasks=tasks, disruptions=disruptions, kept=kept
+    )
     return dataclasses.replace(encoded, snapshot=snapshot)
 
 
@@ -56,3 +60,40 @@ def _nominated(
             if task >= 0 and tasks.gang[task] == row_of[key] and node in nodes:
                 nominated[task] = nodes[node]
     return dataclasses.replace(tasks, nominated=nominated)
+
+
+def _moved(
+    tasks: Tasks, encoded: Encoded, table: EvictionTable, row_of: dict[Key, int]
+) -> tuple[Tasks, Ints | None]:
+    """Pods that were evicted to be made again elsewhere: those that are there again are nominated,
+    for the others the room is kept."""
+    movers = [(row_of[k], f.hold) for k, f in table.facts.items() if f.hold and k in row_of]
+    movers = [(gang, hold) for gang, hold in movers if hold.moves]
+    if not movers:
+        return tasks, None
+    snapshot, names = encoded.snapshot, encoded.names
+    nodes = {name: row for row, name in enumerate(names.nodes)}
+    resources = {name: row for row, name in enumerate(snapshot.resources)}
+    kept = np.zeros_like(snapshot.nodes.allocatable)
+    nominated = tasks.nominated.copy()
+    for gang, hold in movers:
+        again = made_again(tasks, gang, hold.made_s)
+        for at, (node, request) in enumerate(hold.moves):
+            row = nodes.get(node, -1)
+            if row < 0:
+                continue
+            if at < len(again):
+                if tasks.state[again[at]] == TaskState.PENDING:
+                    nominated[again[at]] = row
+                continue
+            for name, amount in request:
+                if name in resources:
+                    kept[resources[name], row] += amount
+    return dataclasses.replace(tasks, nominated=nominated), kept
+
+
+def made_again(tasks: Tasks, gang: int, made_s: float) -> list[int]:
+    """Rows of a gang's pods that were made since (times of objects are whole seconds)."""
+    mine = (tasks.gang == gang) & (tasks.created_s >= math.floor(made_s))
+    mine &= ~np.isin(tasks.state, (TaskState.RELEASING, TaskState.STUCK))
+    return np.flatnonzero(mine).tolist()
