@@ -169,8 +169,10 @@ class Commit:
         return started
 
     def _free(self, one: Placed) -> bool:
-        cells = self._ledger.cells
-        if one.slots or (cells is not None and cells.holds(self._books.held.task(one.first))):
+        cells, gpus = self._ledger.cells, self._ledger.gpus
+        if gpus is not None and gpus.moves[one.klass]:  # room is not a matter of amounts alone
+            return False
+        if (cells is not None and cells.holds(self._books.held.task(one.first)):
             return False
         request = self._session.snapshot.classes.request[:, one.klass] * one.pods
         return bool((self._ledger.idle[:, one.node] >= request).all())
