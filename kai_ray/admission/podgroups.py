@@ -6,8 +6,11 @@ import re
 from typing import Any
 
 from kai_ray.admission.refusal import cause, refusal
+from kai_ray.admission.topologies import constraint_causes
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, Object, Port
+from kai_ray.encode import traits
+from kai_ray.encode.problems import Malformed
 from kai_ray.encode.settings import EncodeConfig
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -28,6 +31,7 @@ class PodGroupAdmission:
         if request.old is not None and request.old.get("spec") == group.get("spec"):
             return group
         causes = self.causes(group, created=request.operation == "CREATE")
+        causes = causes or constraint_causes(group.get("spec") or {}, reader)
         if causes:
             name = group["metadata"].get("name") or ""
             raise refusal(kinds.POD_GROUP, name, causes[:_FEW])
@@ -39,6 +43,10 @@ class PodGroupAdmission:
         if not isinstance(spec, dict):
             return [cause("spec", "must be an object")]
         causes = _both(spec, "spec")
+        try:
+            traits.read(group["metadata"])
+        except Malformed as error:
+            causes.append(cause(error.field, error.mend, "FieldValueNotSupported"))
         for key in ("minMember", "minSubGroup"):
             causes += _count(spec.get(key), f"spec.{key}")
         if spec.get("preemptibility") not in (None, "", "preemptible", "non-preemptible"):

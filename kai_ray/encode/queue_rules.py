@@ -34,6 +34,7 @@ from kai_ray.scheduler.snapshot import (
     Selector,
     Snapshot,
 )
+from kai_ray.scheduler.zones.facts import Zones
 
 from .node_rows import NodeCodes, NodeTable
 from .queue_policy import QueuePolicy, same_gpu_type
@@ -200,6 +201,8 @@ def split_classes(
         peers=tuple(dataclasses.replace(p, matches=p.matches[origin]) for p in snapshot.peers),
         tasks=dataclasses.replace(tasks, klass=klass.reshape(-1).astype(np.int32)),
         gpus=_gpus(snapshot.gpus, origin),
+        zones=_zones(snapshot.zones, origin),
+        links=_zones(snapshot.links, origin),
     )
     return split, tuple(shapes[i] for i in origin.tolist()) if shapes else shapes
 
@@ -219,6 +222,18 @@ def _gpus(gpus: Gpus | None, origin: NDArray[np.int64]) -> Gpus | None:
     columns = {name: getattr(gpus, name) for name in _GPU_CLASS_COLUMNS}
     return dataclasses.replace(
         gpus, **{name: c[origin] for name, c in columns.items() if c is not None}
+    )
+
+
+def _zones(zones: Zones | None, origin: NDArray[np.int64]) -> Zones | None:
+    if zones is None:
+        return None
+    rows = origin.tolist()
+    return dataclasses.replace(
+        zones,
+        pod_unit=tuple(zones.pod_unit[i] for i in rows),
+        units=tuple(zones.units[i] for i in rows),
+        own_policy=zones.own_policy[origin],
     )
 
 

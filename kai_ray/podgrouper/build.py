@@ -56,7 +56,7 @@ def build_group(
     if not w.planning and not name_of(w.subject):
         raise GroupError("metadata.name", "is missing", "give the object a name")
     queue = fields.queue_of(w, members, native_queue)
-    priority = fields.priority_of(w, members, default_priority, native_priority)
+    priority = fields.priority_of(w, members, default_priority, native_priority, queue.value)
     if forced_priority:
         priority = fields.Found(forced_priority, f"label {keys.RAY_PRIORITY_CLASS}")
     preemptibility = fields.preemptibility_of(w, members, remarks)
@@ -80,7 +80,7 @@ def build_group(
         staleness_grace_period=fields.delay_of(
             w, members, keys.STALENESS_GRACE_PERIOD, remarks, negative=True
         ),
-        labels=_labels(w, members),
+        labels=_labels(w, members, remarks),
         annotations=_annotations(w, members),
         members=members,
         sources={
@@ -114,8 +114,12 @@ def whole_topology(w: Workload, members: tuple[Member, ...], notes: list[str]) -
     return Topology()
 
 
-def _labels(w: Workload, members: tuple[Member, ...]) -> dict[str, str]:
+def _labels(w: Workload, members: tuple[Member, ...], notes: list[str]) -> dict[str, str]:
     found = dict(labels(w.subject))
+    found.pop(keys.WORKLOAD_TYPE, None)
+    kind = fields.type_of(w, members, notes)
+    if kind:
+        found[keys.WORKLOAD_TYPE] = kind
     user = fields.pod_label(w, members, keys.USER)
     if user and keys.USER not in found:
         found[keys.USER] = user

@@ -38,6 +38,17 @@ KNOWN_PRIORITIES = {
     "system-node-critical": 2_000_001_000,
 }
 DEFAULT_PRIORITY = 50
+#: What the label kai.scheduler/workload-type means where no priority class is named.
+CLASS_OF_TYPE = {
+    "train": "train",
+    "training": "train",
+    "build": "build",
+    "interactive": "build",
+    "interactive-preemptible": "build-preemptible",
+    "build-preemptible": "build-preemptible",
+    "inference": "inference",
+    "serving": "inference",
+}
 #: From this value on, a workload without an explicit word is not preemptible.
 NON_PREEMPTIBLE_FROM = 100
 PREEMPTIBILITIES = ("preemptible", "non-preemptible")
@@ -153,8 +164,12 @@ def priority_of(
     members: tuple[Member, ...],
     default: str,
     native: tuple[tuple[str, Any], ...],
+    queue: str = "",
 ) -> Found:
-    """The first that exists as a PriorityClass; the kind's default is not looked up."""
+    """The first that exists as a PriorityClass; the kind's default is not looked up.
+
+    Nobody's word at all: the type of the workload, then the default of its `queue`.
+    """
     for words, obj in sources(w, members):
         value = labels(obj).get(keys.PRIORITY_CLASS, "")
         if priority_exists(w, value):
@@ -166,10 +181,51 @@ def priority_of(
     found = _namespace_label(w, keys.PRIORITY_CLASS)
     if found and priority_exists(w, found.value):
         return found
+    typed = _by_type(w, members)
+    if typed:
+        return typed
     for entry, source in kind_defaults(w):
         if priority_exists(w, entry.get("priorityName")):
             return Found(entry["priorityName"], source)
-    return Found(default, "default of the kind")
+    return queue_default(w, queue) or Found(default, "default of the kind")
+
+
+def _by_type(w: Workload, members: tuple[Member, ...]) -> Found | None:
+    """The class of the workload's type: build, train, inference."""
+    found = _first_label(w, members, keys.WORKLOAD_TYPE)
+    if found is None:
+        found = _namespace_label(w, keys.WORKLOAD_TYPE)
+    name = CLASS_OF_TYPE.get(found.value) if found else None
+    return Found(name, found.source) if found and name and priority_exists(w, name) else None
+
+
+def type_of(w: Workload, members: tuple[Member, ...], notes: list[str]) -> str:
+    """The workload's type as it is said; one that does not exist is none."""
+    found = _first_label(w, members, keys.WORKLOAD_TYPE)
+    if found is None:
+        found = _namespace_label(w, keys.WORKLOAD_TYPE)
+    if found is None or found.value in CLASS_OF_TYPE:
+        return found.value if found else ""
+    words = "is ignored; write one of train, build, inference"
+    notes.append(f"{found.source}: {found.value!r} {words}")
+    return ""
+
+
+def queue_default(w: Workload, queue: str) -> Found | None:
+    """What the queue, or the next above it that says so, gives workloads that name no class."""
+    seen: set[str] = set()
+    while queue and queue not in seen:
+        seen.add(queue)
+        found = w.reader.get("scheduling.run.ai/v2", "Queue", queue)
+        if found is None:
+            return None
+        value = annotations_of(found).get(keys.DEFAULT_PRIORITY_CLASS, "")
+        if value:
+            source = f"annotation {keys.DEFAULT_PRIORITY_CLASS} of Queue {queue}"
+            return Found(value, source) if priority_exists(w, value) else None
+        parent = dig(found, "spec.parentQueue")
+        queue = parent if isinstance(parent, str) else ""
+    return None
 
 
 def priority_exists(w: Workload, name: Any) -> bool:

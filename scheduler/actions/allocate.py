@@ -15,6 +15,7 @@ from ..holds import honour
 from ..orders.job_iteration import Job, JobIteration
 from ..orders.user_order import seniority
 from ..placing import Placer, Shortfall, wait_as_a_whole
+from ..reserve import QUEUE_GPU, over_reserve
 from ..session import Miss, Placed, Session
 from .attempt import Attempt
 
@@ -67,6 +68,8 @@ class Allocate:
         queue, preemptible = self._queue[gang], self._preemptible[gang]
         path = ledger.path(queue)
         cause = over_capacity(ledger.queues, path, attempt.gate, preemptible)
+        if cause is None and ledger.reserved:
+            cause = over_reserve(ledger, float(session.total[QUEUE_GPU]), path, attempt.gate)
         if cause is not None:
             session.misses[gang] = Miss(gang, attempt.pods, asked=_asked(attempt), cause=cause)
             return False

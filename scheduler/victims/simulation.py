@@ -22,6 +22,7 @@ from ..ledger import Mark
 from ..orders.job_iteration import Job, JobIteration
 from ..pending import Run
 from ..placing import Shortfall
+from ..reserve import QUEUE_GPU, over_reserve
 from ..session import Placed
 from ..shares.row import Amounts
 from .books import VictimBooks
@@ -171,7 +172,10 @@ class Simulation:
     def _over_limit(self, gang: int, need: Amounts) -> bool:
         books, ledger = self._books, self._ledger
         path = ledger.path(books.queue[gang])
-        return over_capacity(ledger.queues, path, need, books.preemptible[gang]) is not None
+        if over_capacity(ledger.queues, path, need, books.preemptible[gang]) is not None:
+            return True
+        total = float(books.session.total[QUEUE_GPU])
+        return bool(ledger.reserved) and over_reserve(ledger, total, path, need) is not None
 
     # ---- who need not have left
 
