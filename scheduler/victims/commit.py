@@ -172,7 +172,7 @@ class Commit:
         cells, gpus = self._ledger.cells, self._ledger.gpus
         if gpus is not None and gpus.moves[one.klass]:  # room is not a matter of amounts alone
             return False
-        if (cells is not None and cells.holds(self._books.held.task(one.first)):
+        if cells is not None and cells.holds(self._books.held.task(one.first)):
             return False
         request = self._session.snapshot.classes.request[:, one.klass] * one.pods
         return bool((self._ledger.idle[:, one.node] >= request).all())
