@@ -10,6 +10,7 @@ from kai_ray.admission.podgroups import PodGroupAdmission
 from kai_ray.admission.pods import PodAdmission
 from kai_ray.admission.queues import QueueAdmission
 from kai_ray.admission.shards import ShardAdmission
+from kai_ray.admission.topologies import TopologyAdmission
 from kai_ray.cluster.port import Admission
 from kai_ray.encode import EncodeConfig, MemberOf
 
@@ -18,6 +19,7 @@ __all__ = [
     "PodGroupAdmission",
     "QueueAdmission",
     "ShardAdmission",
+    "TopologyAdmission",
     "default_admission",
 ]
 
@@ -36,4 +38,5 @@ def default_admission(
         QueueAdmission(),
         PodGroupAdmission(config),
         ShardAdmission(),
+        TopologyAdmission(),
     ]

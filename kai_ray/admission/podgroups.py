@@ -7,6 +7,7 @@ from typing import Any
 
 from kai_ray.admission.refusal import cause, refusal
 from kai_ray.admission.topologies import constraint_causes
+from kai_ray.admission.topologies import constraint_causes
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, Object, Port
 from kai_ray.encode import traits
@@ -31,6 +32,7 @@ class PodGroupAdmission:
         if request.old is not None and request.old.get("spec") == group.get("spec"):
             return group
         causes = self.causes(group, created=request.operation == "CREATE")
+        causes = causes or constraint_causes(group.get("spec") or {}, reader)
         causes = causes or constraint_causes(group.get("spec") or {}, reader)
         if causes:
             name = group["metadata"].get("name") or ""
