@@ -193,8 +193,6 @@ def priority_of(
 def _by_type(w: Workload, members: tuple[Member, ...]) -> Found | None:
     """The class of the workload's type: build, train, inference."""
     found = _first_label(w, members, keys.WORKLOAD_TYPE)
-    if found is None:
-        found = _namespace_label(w, keys.WORKLOAD_TYPE)
     name = CLASS_OF_TYPE.get(found.value) if found else None
     return Found(name, found.source) if found and name and priority_exists(w, name) else None
 
@@ -202,8 +200,6 @@ def _by_type(w: Workload, members: tuple[Member, ...]) -> Found | None:
 def type_of(w: Workload, members: tuple[Member, ...], notes: list[str]) -> str:
     """The workload's type as it is said; one that does not exist is none."""
     found = _first_label(w, members, keys.WORKLOAD_TYPE)
-    if found is None:
-        found = _namespace_label(w, keys.WORKLOAD_TYPE)
     if found is None or found.value in CLASS_OF_TYPE:
         return found.value if found else ""
     words = "is ignored; write one of train, build, inference"
