@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kai_ray.api import labels as keys
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import Port, Resource
+from kai_ray.cluster.port import Invalid, Port, Resource
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.encode.settings import Membership
 
@@ -250,7 +250,11 @@ class Podgrouper:
             return self._refused(resource, obj, found.error, [*pods, *self.writer.pods_below(obj)])
         if not is_workload(subject) and not pods:
             return None
-        self.writer.write(resource, obj, found, self.writer.pods_below(obj))
+        try:
+            self.writer.write(resource, obj, found, self.writer.pods_below(obj))
+        except Invalid as error:  # what it refers to may be mended: a Topology, say
+            self._refused(resource, obj, _as_group_error(error), pods)
+            return _RETRY_S
         return self._check_places(pods)
 
     def _enqueue_children(self, obj: Object) -> None:
@@ -315,3 +319,10 @@ class Podgrouper:
         for group in groups:
             self.writer.ensure(group)
         self.reporter.settled(pod)
+
+
+def _as_group_error(error: Invalid) -> GroupError:
+    """The API server's refusal of a PodGroup, as something wrong with the workload."""
+    first: Object = ((error.details or {}).get("causes") or [{}])[0]
+    field, message = str(first.get("field") or "spec"), str(first.get("message") or error)
+    return GroupError(f"PodGroup {field}", message, "mend the workload", reason="InvalidPodGroup")
