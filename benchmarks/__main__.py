@@ -19,6 +19,7 @@ BENCHMARKS = {
     "reclaim-large": "benchmarks.reclaim_large",
     "many-single": "benchmarks.many_single",
     "unschedulable": "benchmarks.unschedulable",
+    "topology": "benchmarks.topology",
     "cli_start": "benchmarks.cli_start",
 }
 
