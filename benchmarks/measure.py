@@ -51,7 +51,9 @@ def repeated(arguments: list[str], repeats: int) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
     for _ in range(repeats):
         command = [sys.executable, "-m", "benchmarks", *arguments, "--once"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(f"benchmark {' '.join(arguments)}: its process ended with {done.returncode}")
         runs.append(json.loads(done.stdout))
 
     def median(*path: str) -> float:

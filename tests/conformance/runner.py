@@ -53,13 +53,17 @@ def _passed(verdicts: list[Verdict]) -> int:
 
 
 def run_folder(folder: Path, only: str = "") -> Iterator[FileReport]:
-    """Judges each `*.jsonl` file of the folder whose name contains `only`, by name.
+    """Judges each `*.jsonl` file of the folder whose name contains `only`, by name; or one file.
 
     Raises FileNotFoundError where the folder does not exist or holds no such file.
     """
-    files = sorted(path for path in folder.glob("*.jsonl") if only in path.name)
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder}: no such folder")
+    every = [folder] if folder.is_file() else folder.glob("*.jsonl")
+    files = sorted(path for path in every if only in path.name)
     if not files:
-        raise FileNotFoundError(f"no *.jsonl file with {only!r} in its name in {folder}")
+        named = f" with {only!r} in its name" if only else ""
+        raise FileNotFoundError(f"{folder}: no *.jsonl file{named} in there")
     for path in files:
         yield FileReport(path.name, tuple(judge(case) for case in read(path)))
 

@@ -105,3 +105,15 @@ def test_a_folder_without_cases_is_named(
     (tmp_path / "unit__torn.jsonl").write_text('{"id": "a", "function": "x"}\n{"id"')
     assert main([str(tmp_path)]) == 2
     assert "unit__torn.jsonl:2" in capsys.readouterr().err
+
+
+def test_a_wrong_folder_is_named_and_a_single_file_taken(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        list(run_folder(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="no .*jsonl file in there"):
+        list(run_folder(tmp_path))
+    case = {"id": "odd/1", "function": "never_heard_of"}
+    (tmp_path / "any-name.jsonl").write_text(f"{json.dumps(case)}\n")
+    for path in (tmp_path, tmp_path / "any-name.jsonl"):
+        (report,) = run_folder(path)
+        assert [v.why for v in report.verdicts] == [("needs never_heard_of",)]
