@@ -110,7 +110,7 @@ def test_a_folder_without_cases_is_named(
 def test_a_wrong_folder_is_named_and_a_single_file_taken(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder"):
         list(run_folder(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match="no .*jsonl file in there"):
+    with pytest.raises(FileNotFoundError, match=r"no .*jsonl file in there"):
         list(run_folder(tmp_path))
     case = {"id": "odd/1", "function": "never_heard_of"}
     (tmp_path / "any-name.jsonl").write_text(f"{json.dumps(case)}\n")
