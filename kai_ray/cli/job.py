@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import click
 
+from kai_ray.api import labels as L
 from kai_ray.cli import connect
 from kai_ray.cli.dry_run import dry_run_option, tail
 from kai_ray.cli.failures import CONFLICT, Failure
 from kai_ray.cli.find import Found, find
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import NotFound, Object
-from kai_ray.cluster.suspension import SUSPEND, is_suspended, suspend_patch
+from kai_ray.cluster.port import NotFound, Object, Port
+from kai_ray.cluster.suspension import annotation_patch, is_suspended, suspend_patch
 
 POLL_S = 0.3
 
@@ -33,7 +34,11 @@ def job() -> None:
 @dry_run_option
 @connect.connected
 def suspend(names: tuple[str, ...], dry_run: str) -> None:
-    """Stop jobs and give their GPUs back, by the suspend field of their kind."""
+    """Stop jobs and give their GPUs back.
+
+    By the suspend field of their kind; jobs of other kinds are evicted, and their pods wait until
+    the job is resumed.
+    """
     _switch(names, True, dry_run)
 
 
@@ -50,11 +55,11 @@ def _switch(names: Sequence[str], on: bool, dry_run: str) -> None:
     connection = connect.open_connection()
     for name in names:
         found = find(connection, name)
-        if found.resource not in SUSPEND:
+        if on and found.resource is R.POD and found.object["spec"].get("nodeName"):
             raise Failure(
                 f"{found} cannot be suspended",
-                why=f"kind {found.resource.kind} has no field that stops it",
-                next=_instead(found),
+                why="nobody makes a bare pod again once it has left its node",
+                next=f"kai job delete {found.name}",
             )
         already = is_suspended(found.resource, found.object) is on
         if on and not already:
@@ -64,28 +69,20 @@ def _switch(names: Sequence[str], on: bool, dry_run: str) -> None:
             click.echo(f"{found} is {'suspended' if on else 'not suspended'} already")
             continue
         if dry_run != "client":
-            answer = connection.port.patch(
-                found.resource,
-                found.name,
-                suspend_patch(found.resource, on),
-                found.namespace,
-                dry_run=dry_run == "server",
-            )
-            if is_suspended(found.resource, answer) is not on:
-                raise Failure(
-                    f"{found} was not {word}",
-                    why="the cluster's version of this kind does not know the field "
-                    + ".".join(SUSPEND[found.resource]),
-                )
+            _write(connection.port, found, on, dry_run == "server")
         click.echo(f"{found} {word}{tail(dry_run)}")
 
 
-def _instead(found: Found) -> str:
-    if found.resource in (R.DEPLOYMENT, R.STATEFUL_SET, R.REPLICA_SET):
-        return (
-            f"kubectl scale {found.resource.plural}/{found.name} -n {found.namespace} --replicas=0"
-        )
-    return f"kai job delete {found.name}"
+def _write(port: Port, found: Found, on: bool, dry_run: bool) -> None:
+    """By the kind's own switch; by annotation where it has none or this version ignores it."""
+    patch = suspend_patch(found.resource, on)
+    marked = L.SUSPENDED in (found.object["metadata"].get("annotations") or {})
+    if not on and marked:
+        patch = {**patch, **annotation_patch(False)}
+    where = (found.resource, found.name)
+    answer = port.patch(*where, patch, found.namespace, dry_run=dry_run)
+    if on and not is_suspended(found.resource, answer):
+        port.patch(*where, annotation_patch(True), found.namespace, dry_run=dry_run)
 
 
 def _refuse_what_its_operator_refuses(found: Found) -> None:

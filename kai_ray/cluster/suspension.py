@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kai_ray.api import labels as names
+
 from . import resources as R
 from .port import Object, Resource
 
@@ -30,6 +32,9 @@ SUSPEND: dict[Resource, tuple[str, ...]] = {
 
 
 def is_suspended(resource: Resource, obj: Object) -> bool:
+    notes = obj["metadata"].get("annotations")
+    if isinstance(notes, dict) and notes.get(names.SUSPENDED) == "true":
+        return True
     path = SUSPEND.get(resource)
     if path is None:
         return False
@@ -40,8 +45,19 @@ def is_suspended(resource: Resource, obj: Object) -> bool:
 
 
 def suspend_patch(resource: Resource, on: bool) -> Object:
-    """The merge patch that suspends or resumes an object of that kind."""
+    """The merge patch that suspends or resumes an object of that kind.
+
+    A kind without a switch is suspended by annotation: the scheduler evicts its pods, and those
+    that are made again wait until it is resumed.
+    """
+    if resource not in SUSPEND:
+        return annotation_patch(on)
     patch: Any = on
     for step in reversed(SUSPEND[resource]):
         patch = {step: patch}
     return patch
+
+
+def annotation_patch(on: bool) -> Object:
+    """The same by annotation, for kinds and versions without a switch."""
+    return {"metadata": {"annotations": {names.SUSPENDED: "true" if on else None}}}

@@ -134,6 +134,10 @@ def _annotations(w: Workload, members: tuple[Member, ...]) -> dict[str, str]:
     user = fields.pod_annotation(w, members, keys.USER)
     if user and keys.USER not in found:
         found[keys.USER] = user
+    stated = (annotations_of(o).get(keys.SUSPENDED) for o in (w.top, *w.owners, w.subject))
+    found.pop(keys.SUSPENDED, None)
+    if "true" in stated:
+        found[keys.SUSPENDED] = "true"
     found[keys.TOP_OWNER_METADATA] = top_owner_metadata(owner_reference(w.subject))
     return found
 

@@ -49,6 +49,8 @@ def merged(existing: Object, group: Group) -> Object | None:
         if key not in _KEPT_LABELS or key not in labels or (moved and key == keys.QUEUE):
             labels[key] = value
     notes = {**(meta.get("annotations") or {}), **wanted["metadata"]["annotations"]}
+    if keys.SUSPENDED not in wanted["metadata"]["annotations"]:
+        notes.pop(keys.SUSPENDED, None)  # the workload has been resumed
     same_meta = labels == (meta.get("labels") or {}) and notes == (meta.get("annotations") or {})
     if same_meta and _plain(spec) == _plain(before):
         return None
