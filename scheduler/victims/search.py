@@ -81,6 +81,7 @@ class Search:
         self._order = VictimOrder(books, rule.leaves(), rule.spare, rule.admits)
         self._most = rule.most_steps()
         self._steps: list[Step] = []
+        self._stands: list[frozenset[int]] = []  # nodes of the first steps
         self._ended = False
         self._tried: set[frozenset[int]] = set()
         self._lengths: list[int] = []  # prefixes that did not serve
@@ -153,13 +154,12 @@ class Search:
         if not self._lengths and self._room.exact:
             yield self._room.without_spare(steps, keep=len(steps) - 1)
         held, whole = self._books.held, self._room.whole
-        newest = sorted({held.node_of(position) for position in steps[-1].positions})
+        for step in self._steps[len(self._stands) : len(steps)]:
+            self._stands.append(frozenset(map(held.node_of, step.positions)))
+        newest = sorted(self._stands[len(steps) - 1])
         places = [] if whole is None else [set(_rows(mask)) for mask in whole.around(newest)]
         for place in (*places, *({node} for node in newest)):
-            there = [
-                any(held.node_of(position) in place for position in step.positions)
-                for step in steps
-            ]
+            there = [not place.isdisjoint(stand) for stand in self._stands[: len(steps)]]
             cores = {s.gang for s, on_it in zip(steps, there, strict=True) if on_it and s.core}
             chosen = [s for s, on_it in zip(steps, there, strict=True) if on_it or s.gang in cores]
             if len(chosen) < len(steps) and self._room.enough(chosen):
