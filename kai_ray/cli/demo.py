@@ -1,8 +1,9 @@
 """`kai demo`: real workloads on a small embedded cluster, from submission to a summary.
 
-Seven kinds of workload ask for more GPUs than there are. Some gangs wait, each with its reason, and
-start when others end. Everything goes the ways that users' own work goes: the same manifests, the
-same API server, the same commands underneath.
+First the rules, one after the other: a queue takes back what it lent, a priority goes first, a job
+moves to make room, pods share a card, a gang stays inside a rack. Then seven kinds of workload ask
+for more GPUs than there are: some gangs wait, each with its reason. Everything goes the ways that
+users' own work goes: the same manifests, the same API server, the same commands underneath.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from kai_ray.cli import examples, manifests, output, up
+from kai_ray.cli import acts, examples, manifests, output, up
 from kai_ray.cli.connect import Choice, Connection
 from kai_ray.cli.failures import Failure
-from kai_ray.cli.story import SUMMARY, Story, brief
+from kai_ray.cli.story import EVICTIONS, SUMMARY, Story, brief, evictions
 from kai_ray.cli.submit import apply, runs_pods
 from kai_ray.cli.views import jobs as view
 from kai_ray.cli.views.jobs import ENDED, Job
@@ -57,7 +58,9 @@ def demo(folder: str | None, cluster: str | None, timeout: float) -> None:
         click.echo(f"A cluster in this process: {pools}, served at {server.url}")
         with _connection(server) as connection:
             list(_submit(connection, [own / "queues.yaml"]))
+            rules, seen = _play(connection, own)
             story = _watch(connection, own, samples, timeout)
+    _tell_rules(rules, story, seen)
     _tell(story)
     _judge(story)
 
@@ -81,8 +84,19 @@ def _submit(connection: Connection, files: Sequence[Path]) -> Iterator[tuple[str
             yield submitted.resource.kind, submitted.name
 
 
+def _play(connection: Connection, own: Path) -> tuple[Story, list[str]]:
+    """The rules, one after the other: who was evicted, and what else was seen."""
+    with _screen() as screen:
+
+        def look(story: Story, jobs: list[Job], now_s: float) -> None:
+            screen.show(jobs, story.look(jobs, now_s), now_s)
+
+        return acts.play(connection, own / "rules", look, screen.say)
+
+
 def _watch(connection: Connection, own: Path, samples: Sequence[Path], timeout_s: float) -> Story:
     """Submits, then looks until everything that ends has ended and the rest is ready."""
+    click.echo("\nEverybody at once")
     begin = time.monotonic()
     story = Story()
 
@@ -161,10 +175,21 @@ def _screen() -> Iterator[Screen]:
         yield LiveTable(live)
 
 
+def _tell_rules(rules: Story, crowd: Story, seen: Sequence[str]) -> None:
+    """Who was evicted by which rule for whom, and how long it was away."""
+    click.echo("\nEvicted, and back")
+    gone = [*evictions(rules), *evictions(crowd)]
+    for line in output.lines(EVICTIONS, gone, colour=output.use_colour()):
+        click.echo(f"  {line}")
+    click.echo("\nKept together")
+    for sentence in seen:
+        click.echo(f"  {sentence}")
+
+
 def _tell(story: Story) -> None:
     """The summary: a line a workload, then who waited for what."""
     chapters = sorted(story.chapters.values(), key=lambda c: (c.upstream, c.started_s or 0.0))
-    click.echo("\nSummary")
+    click.echo("\nSummary: everybody at once")
     for line in output.lines(SUMMARY, chapters, colour=output.use_colour()):
         click.echo(f"  {line}")
     for chapter in story.waited():

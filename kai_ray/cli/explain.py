@@ -26,6 +26,26 @@ HELP = {
     "BehindOthers": "kai get jobs -A --queue {queue} shows who is ahead",
     "UntoleratedTaint": "add a toleration, or take the taint off a node",
     "NodeSelectorMismatch": "kai describe node NAME shows the labels that a node has",
+    "WaitingForVictims": "nothing: it starts as soon as they have gone",
+    "WaitingForRelease": "nothing: it starts as soon as they have gone",
+    "PreemptionDelay": "nothing: it may evict others once its preemption delay is over",
+    "PriorityNotAllowed": "kai describe queue {queue} shows the priority classes that it allows",
+    "QueueNodePoolMismatch": "kai describe queue {queue} shows the node pools and GPU types it may "
+    "use",
+    "ReservedForOthers": "kai get queues shows who has GPUs in reserve",
+    "MaxRunTimeReached": "kai queue set {queue} --max-run-time 24h, or submit it as smaller jobs",
+    "QueueDrained": "kai queue resume {queue}",
+    "TopologyUnsatisfied": "kai get nodes -L shows who fills the domain; a preferred level instead "
+    "of a required one would start",
+    "TopologyNotFound": "kubectl get topologies shows which there are",
+    "TopologyLevelNotFound": "kubectl get topologies -o yaml shows the levels there are",
+    "FragmentedGpu": "kai get nodes shows which cards are shared; kai describe node NAME how full",
+    "GpuTooSmall": "ask for less gpu-memory, or for nodes with larger cards",
+    "GpuMemoryUnknown": "label the nodes with nvidia.com/gpu.memory, or ask for a gpu-fraction",
+    "MigMismatch": "kai describe node NAME shows the profiles that a node offers",
+    "ClaimWrongQueue": "label the ResourceClaim with kai.scheduler/queue: {queue}",
+    "NumaUnaligned": "ask for less per pod, or for the policy best-effort",
+    "GpusNotLinked": "ask for fewer GPUs per pod, or for the policy best-effort",
     "BackingOff": "kubectl get events shows what refused the pods",
 }
 
@@ -115,7 +135,8 @@ def _gang(gang: GangExplanation, job: Job) -> list[str]:
     elif gang.state == "Growing":
         lines = [f"{what} runs and would grow: {gang.sentence}"]
     else:
-        return [f"{what}: {gang.sentence}"]
+        lines = [f"{what}: {gang.sentence}"]
+        return lines + [f"  victims   {gang.waits_for}"] * bool(gang.waits_for)
     lines.append(f"  reason    {gang.reason}")
     if job.position and job.position > 1:
         lines.append(f"  place     {job.position} in queue {job.queue}")
@@ -128,6 +149,10 @@ def _gang(gang: GangExplanation, job: Job) -> list[str]:
         lines.append(f"  fits now  {gang.placeable} of {gang.wanted} pods")
     if gang.queue is not None:
         lines.append(f"  queue     {_queue(gang)}")
+    if gang.evicted:
+        lines.append(f"  evicted   {gang.evicted}")
+    if gang.waits_for:
+        lines.append(f"  victims   {gang.waits_for}")
     if gang.behind:
         lines.append(f"  behind    {', '.join(gang.behind)}")
     if gang.reason in HELP:

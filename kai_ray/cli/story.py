@@ -14,6 +14,16 @@ INCOMPLETE = "GangIncomplete"
 
 
 @dataclass(frozen=True)
+class Away:
+    """A time for which a job had to give its place to another; `back_s` None: it is not back."""
+
+    rule: str
+    message: str
+    left_s: float
+    back_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Chapter:
     """One job's story. Times are seconds since the beginning; None: it has not come to that."""
 
@@ -27,10 +37,12 @@ class Chapter:
     pods: int = 0  # at its largest: pods of an ended job may be gone
     gpus: float = 0.0
     nodes: tuple[str, ...] = ()
+    away: tuple[Away, ...] = ()
 
     @property
     def gang(self) -> str:
-        return f"{self.pods} pods, {output.number(self.gpus)} GPUs"
+        pods = f"{self.pods} pod" + ("s" if self.pods != 1 else "")
+        return f"{pods}, {output.number(self.gpus)} GPU" + ("s" if self.gpus != 1 else "")
 
     @property
     def wait_s(self) -> float | None:
@@ -83,6 +95,7 @@ class Story:
         chapter = replace(
             chapter, pods=max(chapter.pods, job.wanted), gpus=max(chapter.gpus, job.gpus)
         )
+        chapter = replace(chapter, away=_away(chapter, now_s))
         if chapter.ended_s is None and job.status in ENDED:
             chapter = replace(chapter, ended_s=now_s)
         return chapter
@@ -103,9 +116,24 @@ class Story:
             for c in self.chapters.values()
         )
 
+    def evicted(self) -> list[Chapter]:
+        """Those that had to leave, in the order in which they first did."""
+        gone = [c for c in self.chapters.values() if c.away]
+        return sorted(gone, key=lambda c: c.away[0].left_s)
+
     def waited(self) -> list[Chapter]:
         """Those that had to wait for a reason and started afterwards."""
         return [c for c in self.chapters.values() if c.waited_for and c.started_s is not None]
+
+
+def _away(chapter: Chapter, now_s: float) -> tuple[Away, ...]:
+    job, away = chapter.job, chapter.away
+    out = bool(away) and away[-1].back_s is None
+    if job.evicted is not None and not out:
+        return (*away, Away(job.evicted.rule, job.evicted.message, now_s))
+    if out and job.status in ("Running", *ENDED):
+        return (*away[:-1], replace(away[-1], back_s=now_s))
+    return away
 
 
 def brief(message: str) -> str:
@@ -119,6 +147,10 @@ def _news(before: Chapter | None, after: Chapter) -> str:
     if was == (job.status, job.reason):
         return ""
     who = f"{job.kind} {job.name}"
+    if job.evicted is not None:
+        return f"{who}: {job.evicted.message}" if was[0] != "Evicted" else ""
+    if job.status == "Running" and was[0] != "Running" and after.away:
+        return f"{who} is back on {', '.join(job.nodes)}"
     if job.status == "Waiting" and was[0] == "Running":
         return f"{who} gave its place to others and is back in queue {job.queue}"
     if job.status == "Waiting":
@@ -145,4 +177,19 @@ SUMMARY: tuple[Column[Chapter], ...] = (
     Column("RAN", lambda c: _seconds(c.run_s)),
     Column("NODES", lambda c: ", ".join(c.nodes)),
     Column("STATUS", lambda c: c.job.status),
+)
+
+
+def evictions(story: Story) -> list[tuple[Chapter, Away]]:
+    """Each eviction, in the order in which they happened."""
+    found = [(chapter, away) for chapter in story.evicted() for away in chapter.away]
+    return sorted(found, key=lambda pair: pair[1].left_s)
+
+
+EVICTIONS: tuple[Column[tuple[Chapter, Away]], ...] = (
+    Column("WORKLOAD", lambda e: f"{e[0].job.kind} {e[0].job.name}"),
+    Column("QUEUE", lambda e: e[0].job.queue),
+    Column("RULE", lambda e: e[1].rule),
+    Column("AWAY", lambda e: _seconds(None if e[1].back_s is None else e[1].back_s - e[1].left_s)),
+    Column("WHY", lambda e: e[1].message),
 )

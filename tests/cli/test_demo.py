@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def run(tmp_path: Path, *args: str, shared: bool = False) -> subprocess.Complete
     """`shared`: take upstream samples from where tests find them."""
     file = tmp_path / "cluster.yaml"
     text = (EXAMPLES / "cluster.yaml").read_text()
-    file.write_text(text.replace("meanSeconds: 9", "meanSeconds: 4").replace("spread: 2", ""))
+    file.write_text(text.replace("meanSeconds: 6", "meanSeconds: 4").replace("spread: 2", ""))
     command = [sys.executable, "-c", "from kai_ray.cli import main; main()", "demo"]
     env = {**os.environ, "KAI_SHARED": str(shared_dir() if shared else tmp_path / "none")}
     return subprocess.run(
@@ -34,9 +35,21 @@ def run(tmp_path: Path, *args: str, shared: bool = False) -> subprocess.Complete
     )
 
 
-def test_the_demonstration_ends_well_and_shows_who_waited(tmp_path: Path) -> None:
-    done = run(tmp_path)
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The demonstration as it is, told to a pipe."""
+    place = tmp_path_factory.mktemp("demo")
+    begin = time.monotonic()
+    done = run(place)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - begin < 90, "60 s on a machine with nothing else to do"
+    assert not (place / "up.json").exists()
+    return done
+
+
+def test_the_demonstration_ends_well_and_shows_who_waited(
+    done: subprocess.CompletedProcess[str],
+) -> None:
     summary = done.stdout.partition("Summary")[2]
     for workload, queue in (
         ("RayJob tune", "language"),
@@ -52,7 +65,18 @@ def test_the_demonstration_ends_well_and_shows_who_waited(tmp_path: Path) -> Non
     waits = re.findall(r"in queue (\w+): .*\((\w+)\)$", done.stdout, re.MULTILINE)
     assert waits
     assert "upstream" not in done.stdout
-    assert not (tmp_path / "up.json").exists()
+
+
+def test_the_demonstration_shows_every_rule(done: subprocess.CompletedProcess[str]) -> None:
+    table = done.stdout.partition("Evicted, and back")[2].partition("Kept together")[0]
+    for who, rule, for_whom in (
+        ("PyTorchJob segment", "Reclaimed", "Job index of queue search"),
+        ("PyTorchJob pretrain", "Preempted", "Job hotfix of the same queue"),
+        (r"Job probe-\d", "Consolidated", "Job merge finds room"),
+    ):
+        assert re.search(rf"{who} +\w+ +{rule} +\d+\.\ds +.*{for_whom}", table), (who, table)
+    assert "Pod notebook-a and Pod notebook-b share one GPU" in done.stdout
+    assert re.search(r"PyTorchJob allgather requires one rack: .* both in rack-\d", done.stdout)
 
 
 def test_upstream_samples_run_beside_the_examples(tmp_path: Path) -> None:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass
 
 from kai_ray.api import labels as L
 from kai_ray.cli.views import pods as P
 from kai_ray.cluster.port import Object
+
+
+@dataclass(frozen=True)
+class Evicted:
+    """Why a gang had to leave: the rule's word, for whom in a sentence, and when."""
+
+    rule: str
+    message: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Room that others leave for a gang: `victims` as "Kind name (Rule)"; kept until then."""
+
+    victims: tuple[str, ...]
+    until: str
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,8 @@ class Gang:
     created: str
     nodes: tuple[str, ...]
     subgroups: tuple[tuple[str, int, int, int], ...]  # name, minimum, pods, running
+    evicted: Evicted | None = None  # had to leave, and has not started since
+    hold: Hold | None = None
 
     @property
     def wanted(self) -> int:
@@ -71,7 +91,7 @@ def gang(group: Object, pods: list[Object]) -> Gang:
         minimum=minimum(spec),
         pods=len(pods),
         running=running,
-        bound=sum(1 for p in alive if P.node(p)),
+        bound=sum(1 for p in alive if P.node(p) and not p["metadata"].get("deletionTimestamp")),
         succeeded=sum(P.phase(p) == "Succeeded" for p in pods),
         failed=sum(P.phase(p) == "Failed" for p in pods),
         gpus=sum(P.gpus(p) for p in alive or pods),
@@ -80,6 +100,8 @@ def gang(group: Object, pods: list[Object]) -> Gang:
         message=message,
         created=group["metadata"].get("creationTimestamp") or "",
         nodes=tuple(sorted({n for p in pods if (n := P.node(p))})),
+        evicted=evicted(group),
+        hold=hold(group),
         subgroups=subgroups,
     )
 
@@ -102,6 +124,26 @@ def minimum(spec: Object) -> int:
         return sum(below[:wanted])
 
     return least("", spec.get("minSubGroup"))
+
+
+def evicted(group: Object) -> Evicted | None:
+    """What the condition Evicted says while it holds."""
+    for condition in (group.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Evicted" and condition.get("status") == "True":
+            words = (condition.get(k) or "" for k in ("reason", "message", "lastTransitionTime"))
+            return Evicted(*words)
+    return None
+
+
+def hold(group: Object) -> Hold | None:
+    """The room that is kept for a gang; None also for a note that cannot be read."""
+    note = (group["metadata"].get("annotations") or {}).get(L.HOLD)
+    try:
+        found = json.loads(note) if note else {}
+        victims, until = found.get("victims") or (), found.get("until")
+    except (ValueError, AttributeError):
+        return None
+    return Hold(tuple(map(str, victims)), str(until)) if until else None
 
 
 def waiting_for(group: Object) -> tuple[str, str]:

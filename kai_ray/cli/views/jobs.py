@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kai_ray.api import labels as L
 from kai_ray.cli import output
 from kai_ray.cli.output import Column
 from kai_ray.cli.views import pods as P
-from kai_ray.cli.views.gangs import Gang, gang
+from kai_ray.cli.views.gangs import Evicted, Gang, Hold, gang
 from kai_ray.cli.views.owners import Name, controlled, outcome, owner_of, wrapper
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Port, Resource, Write
@@ -44,6 +44,8 @@ class Job:
     gangs: tuple[Gang, ...]
     labels: dict[str, str]
     suspended: bool = False
+    evicted: Evicted | None = None  # had to leave, and has not started since
+    hold: Hold | None = None
     position: int | None = None
 
     @property
@@ -90,6 +92,8 @@ class Job:
             "position": self.position,
             "created": self.created,
             "nodes": list(self.nodes),
+            "evicted": asdict(self.evicted) if self.evicted else None,
+            "waitsForVictims": asdict(self.hold) if self.hold else None,
             "gangs": [
                 {
                     "name": g.name,
@@ -221,9 +225,22 @@ def _job(
     )
     suspended = owner is not None and is_suspended(*owner)
     status = _status(gangs, outcome(owner[1]) if owner else "", suspended)
+    evicted = next((g.evicted for g in gangs if g.evicted), None)
+    if not _is_out(status, evicted, owner[1] if owner else {}):
+        evicted = None
+    elif evicted:
+        status = "Evicted"
     created = owner[1]["metadata"].get("creationTimestamp", "") if owner else ""
     over = status in (*ENDED, "Suspended")
     waiting = None if over else next((g for g in gangs if g.reason), None)
+    reason, message = (waiting.reason, waiting.message) if waiting else ("", "")
+    hold = next((g.hold for g in gangs if g.hold), None) if status == "Waiting" else None
+    if evicted:
+        reason, message = evicted.rule, evicted.message
+    elif hold:
+        whom = ", ".join(hold.victims) or "others"
+        reason = "WaitingForVictims"
+        message = f"pods of {whom} leave for it; their room is kept for it until {hold.until}"
     queue = gangs[0].queue if gangs else _labels(owner[1] if owner else {}).get(L.QUEUE, "")
     classes = [g.priority_class for g in gangs if g.priority_class]
     return Job(
@@ -234,13 +251,24 @@ def _job(
         queue=queue,
         priority=priorities.get(classes[0], DEFAULT_PRIORITY) if classes else DEFAULT_PRIORITY,
         status=status,
-        reason=waiting.reason if waiting else "",
-        message=waiting.message if waiting else "",
+        reason=reason,
+        message=message,
         created=created or min((g.created for g in gangs), default=""),
         gangs=gangs,
         labels=_labels(owner[1] if owner else groups[0]),
         suspended=suspended,
+        evicted=evicted,
+        hold=hold,
     )
+
+
+def _is_out(status: str, evicted: Evicted | None, owner: Object) -> bool:
+    """Whether an evicted workload is away: in the queue again, or stopped by the scheduler."""
+    if evicted is None or status not in ("Waiting", "Suspended"):
+        return False
+    if status == "Waiting":
+        return True
+    return L.RESUME_AT in ((owner.get("metadata") or {}).get("annotations") or {})
 
 
 def _labels(obj: Object) -> dict[str, str]:
@@ -267,7 +295,7 @@ def _with_positions(jobs: Iterable[Job]) -> list[Job]:
     jobs = list(jobs)
     waiting: dict[str, list[Job]] = defaultdict(list)
     for job in jobs:
-        if job.status == "Waiting":
+        if job.status in ("Waiting", "Evicted"):
             waiting[job.queue].append(job)
     places: dict[int, int] = {}
     for line in waiting.values():

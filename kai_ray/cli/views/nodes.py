@@ -19,6 +19,15 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True)
+class Card:
+    """A GPU that pods share. `used` is the part of its memory that is given away."""
+
+    group: str
+    used: float
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Node:
     """One node, or several equal ones folded into a row (`name` is then a list of ranges)."""
 
@@ -36,6 +45,7 @@ class Node:
     created: str
     object: Object
     count: int = 1
+    cards: tuple[Card, ...] = ()  # those that pods share
 
     @property
     def free(self) -> float:
@@ -58,6 +68,14 @@ class Node:
         return ",".join(states)
 
     @property
+    def quarantine(self) -> str:
+        """Until when and why the node takes no pods; "" for any other node."""
+        until = self._annotations.get(L.QUARANTINED_UNTIL)
+        if not until:
+            return ""
+        return f"until {until}: {self._annotations.get(L.QUARANTINE_REASON) or 'it rejects pods'}"
+
+    @property
     def _annotations(self) -> Object:
         return (self.object.get("metadata") or {}).get("annotations") or {}
 
@@ -67,6 +85,7 @@ COLUMNS: tuple[Column[Node], ...] = (
     Column("GPU", lambda n: output.number(n.gpus)),
     Column("FREE", lambda n: output.number(n.free)),
     Column("FRAGMENT", lambda n: n.fragment),
+    Column("SHARED", lambda n: f"{len(n.cards)} by {_sharers(n)}" if n.cards else ""),
     Column("PODS", lambda n: f"{n.pods}/{n.slots}"),
     Column("STATE", lambda n: n.state),
     Column("MODEL", lambda n: n.model, wide=True),
@@ -115,7 +134,24 @@ def node(obj: Object, pods: list[Object]) -> Node:
         cordoned=bool((obj.get("spec") or {}).get("unschedulable")),
         created=meta.get("creationTimestamp") or "",
         object=obj,
+        cards=_cards(pods),
     )
+
+
+def _cards(pods: list[Object]) -> tuple[Card, ...]:
+    on: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for pod in pods:
+        for group, part in P.shares(pod).items():
+            on[group].append((pod["metadata"]["name"], part))
+    return tuple(
+        Card(group, sum(part for _, part in of), tuple(sorted(name for name, _ in of)))
+        for group, of in sorted(on.items())
+    )
+
+
+def _sharers(node: Node) -> str:
+    count = len({name for card in node.cards for name in card.pods})
+    return f"{count} pod" + ("s" if count != 1 else "")
 
 
 def _whole(value: str | int) -> int:
@@ -133,7 +169,7 @@ def fold(rows: list[Node]) -> list[Node]:
     for row in rows:
         stem = re.sub(r"\d+$", "", row.name)
         stem = row.name if stem == row.name else f"{stem}#"  # without a number: a row of its own
-        alike = (stem, row.gpus, row.used, row.pods, row.slots, row.cpu, row.memory)
+        alike = (stem, row.gpus, row.used, len(row.cards), row.pods, row.slots, row.cpu, row.memory)
         groups[(*alike, row.model, row.zone, row.state)].append(row)
     return [
         replace(alike[0], name=ranges([n.name for n in alike]), count=len(alike))

@@ -7,8 +7,11 @@ from kai_ray.cluster.port import Object
 
 
 def gpus(pod: Object) -> float:
-    """GPUs that a pod asks for, fractions included. What cannot be read counts as none."""
+    """GPUs that a pod has or asks for, parts included. What cannot be read counts as none."""
     annotations = pod["metadata"].get("annotations") or {}
+    given = shares(pod)
+    if given:
+        return sum(given.values())
     fraction = annotations.get(labels.GPU_FRACTION)
     if fraction:
         devices = annotations.get(labels.GPU_FRACTION_DEVICES) or "1"
@@ -27,6 +30,22 @@ def gpus(pod: Object) -> float:
             alone = max(alone, at_once + asked)
     at_once += sum(_devices(c) for c in spec.get("containers") or [])
     return float(max(at_once, alone))
+
+
+def shares(pod: Object) -> dict[str, float]:
+    """The cards that a bound pod shares, by the name of their group, and its part of each."""
+    meta = pod["metadata"]
+    prefix = f"{labels.GPU_GROUP}/"
+    stated = (meta.get("labels") or {}).items()
+    groups = {str(v) for k, v in stated if k == labels.GPU_GROUP or k.startswith(prefix)}
+    if not groups:
+        return {}
+    annotations = meta.get("annotations") or {}
+    part = annotations.get(labels.GPU_PORTION) or annotations.get(labels.GPU_FRACTION) or 0
+    try:
+        return dict.fromkeys(sorted(groups), float(part))
+    except ValueError:
+        return dict.fromkeys(sorted(groups), 0.0)
 
 
 def _devices(container: Object) -> int:
