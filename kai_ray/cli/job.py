@@ -66,11 +66,20 @@ def _switch(names: Sequence[str], on: bool, dry_run: str) -> None:
             _refuse_what_its_operator_refuses(found)
         word = "suspended" if on else "resumed"
         if already:
+            if on and dry_run != "client":
+                _stay_suspended(connection.port, found, dry_run == "server")
             click.echo(f"{found} is {'suspended' if on else 'not suspended'} already")
             continue
         if dry_run != "client":
             _write(connection.port, found, on, dry_run == "server")
         click.echo(f"{found} {word}{tail(dry_run)}")
+
+
+def _stay_suspended(port: Port, found: Found, dry_run: bool) -> None:
+    """What the scheduler suspended for a moment now stays so, by its user's word."""
+    if L.RESUME_AT in (found.object["metadata"].get("annotations") or {}):
+        patch = {"metadata": {"annotations": {L.RESUME_AT: None}}}
+        port.patch(found.resource, found.name, patch, found.namespace, dry_run=dry_run)
 
 
 def _write(port: Port, found: Found, on: bool, dry_run: bool) -> None:
