@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..actions.attempt import Attempt
 from ..capacity import over_quota
 from ..holds import give_back, keep_again
@@ -127,4 +129,5 @@ def may_evict_from_s(session: Session) -> Floats:
     if gangs.last_eviction_s is not None:
         since = stated(gangs.last_eviction_s, gangs.count, -float("inf"))
         since = since.clip(min=gangs.created_s)
-    return since + stated(gangs.preemption_delay_s, gangs.count, 0.0)
+    delay = stated(gangs.preemption_delay_s, gangs.count, 0.0)
+    return np.where(delay > 0, since + delay, -np.inf)

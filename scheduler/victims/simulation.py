@@ -2,9 +2,11 @@
 
 The victims and the gang that asks (the beneficiary) are placed by the order of queues and gangs, as
 if all of it waited for room. A victim that goes first by that order takes its place back first; one
-that comes back to its own node never had to leave. The order holds all waiting gangs: those that
-are neither victim nor beneficiary are passed over, but stand for their queue while they head it, so
-that nothing is taken for a gang when the room would go to another. Source: KAI 0.17, solver.
+that comes back to its own node never had to leave. Once the beneficiary has its place, victims go
+back where they were if they can; before that their own node wins among equals only, so that they
+can pack. The order holds all waiting gangs: those that are neither victim nor beneficiary are
+passed over, but stand for their queue while they head it, so that nothing is taken for a gang when
+the room would go to another. Source: KAI 0.17, solver.
 
 The cost follows the pods that move, not the nodes or the gangs of the cluster.
 """
@@ -151,7 +153,8 @@ class Simulation:
     def _place_victim(self, gang: int, attempt: Attempt, out: Outcome) -> None:
         if not attempt.runs or self._over_limit(gang, attempt.gate):
             return
-        placed = self._books.placer.place(gang, attempt, later_only=True, bonus=0.0)
+        bonus = None if out.placed else 0.0
+        placed = self._books.placer.place(gang, attempt, later_only=True, bonus=bonus)
         if isinstance(placed, Shortfall):
             return
         held = self._books.held
