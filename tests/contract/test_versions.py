@@ -133,3 +133,15 @@ def test_dry_runs_answer_like_writes_and_store_nothing(port: Port, ns: str) -> N
     assert patched["data"] == {"key": "3"}
     port.delete(r.CONFIG_MAP, "b", ns, dry_run=True)
     assert port.get(r.CONFIG_MAP, "b", ns)["data"] == {"key": "1"}
+
+
+def test_empty_maps_and_lists_of_metadata_are_not_kept(port: Port, ns: str) -> None:
+    empty: Object = {"labels": {}, "annotations": {}, "finalizers": [], "ownerReferences": []}
+    made = config(ns, "plain", a="1")
+    made["metadata"] |= empty
+    kept = port.create(r.CONFIG_MAP, made)
+    assert not empty.keys() & kept["metadata"].keys()
+    patch = {"metadata": {"annotations": {"a": "b"}}}
+    port.patch(r.CONFIG_MAP, "plain", patch, ns)
+    patch = {"metadata": {"annotations": {"a": None}}}
+    assert "annotations" not in port.patch(r.CONFIG_MAP, "plain", patch, ns)["metadata"]

@@ -118,8 +118,17 @@ def for_create(served: Served, obj: Object, namer: Namer, now: str) -> None:
     meta.pop("generation", None)
     if served.generation:
         meta["generation"] = 1
+    _drop_empty(meta)
 
 
+def _drop_empty(meta: Object) -> None:
+    """As a real API server, which keeps no empty map or list in metadata of any kind."""
+    for key in _LEFT_OUT_EMPTY:
+        if key in meta and meta[key] in ({}, [], None):
+            del meta[key]
+
+
+_LEFT_OUT_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 _SERVER_OWNED = (
     "uid",
     "creationTimestamp",
@@ -153,6 +162,7 @@ def for_update(served: Served, old: Object, new: Object) -> None:
         else:
             meta.pop(key, None)
     meta["resourceVersion"] = was["resourceVersion"]
+    _drop_empty(meta)
 
 
 def check_preconditions(served: Served, old: Object, uid: str, version: str) -> None:
