@@ -30,6 +30,7 @@ from .gang_table import GangArrays
 from .groups import DEFAULT_LEAF
 from .node_rows import NodeCodes
 from .problems import Problem
+from .shape import Shape
 
 if TYPE_CHECKING:
     from .encoder import Encoder
@@ -145,15 +146,6 @@ class Assembly:
             e.device_grants(),
         )
         names.groups.update(devices.groups)
-        zones, links = zone_table.build(
-            [e.zones_of(name) for name in e.nodes.names],
-            classes.shapes,
-            self._tasks.tasks,
-            resources,
-            lambda row: (names.pod(row), names.pod_object(row)),
-        )
-        if zones is not None or links is not None:
-            names.zones.update({name: e.zones_of(name) for name in e.nodes.names})
         snapshot = Snapshot(
             now_s=0.0,
             seed=e.config.seed,
@@ -168,8 +160,6 @@ class Assembly:
             port_conflicts=classes.port_conflicts,
             topologies=self._topologies.arrays,
             gpus=devices.gpus,
-            zones=zones,
-            links=links,
             total=self._tasks.total,
         )
         problems: list[Problem] = [*sorted(e.problems.values()), *tree.problems]
@@ -215,9 +205,25 @@ class Assembly:
         snapshot, shapes = queue_rules.split_classes(
             snapshot, encoded.shapes, gangs, e.gangs, tree.policies, self._codes
         )
+        snapshot = self._zoned(snapshot, shapes, encoded.names)
         return dataclasses.replace(
             encoded, snapshot=snapshot, shapes=shapes, policies=tuple(tree.policies)
         )
+
+    def _zoned(self, snapshot: Snapshot, shapes: tuple[Shape, ...], names: Names) -> Snapshot:
+        """The same with the zones inside nodes, if anybody tells of any or asks for them."""
+        told = {name: self._encoder.zones_of(name) for name in names.nodes}
+        zones, links = zone_table.build(
+            list(told.values()),
+            shapes,
+            snapshot.tasks,
+            snapshot.resources,
+            lambda row: (names.pod(row), names.pod_object(row)),
+        )
+        if zones is None and links is None:
+            return snapshot
+        names.zones.update(told)
+        return dataclasses.replace(snapshot, zones=zones, links=links)
 
     def _bare(self, gangs: GangArrays) -> Bools:
         """[G] gangs with a pod of nobody's."""

@@ -14,6 +14,7 @@ from kai_ray.api import labels as names
 from kai_ray.api.durations import parse_duration
 from kai_ray.scheduler.snapshot import Layout
 
+from . import zone_asks
 from .pod_rows import seconds
 from .problems import Malformed
 
@@ -32,6 +33,7 @@ class QueuePolicy(NamedTuple):
     priorities: tuple[str, ...] | None = None  # classes that gangs may have
     pools: tuple[str, ...] | None = None
     gpu_types: tuple[str, ...] | None = None
+    align: tuple[str, ...] | None = None  # to zones inside nodes, where pods do not say
     max_run_time_s: float | None = None  # 0 = no maximum, whatever the parent says
     reserved_gpus: float | None = None  # not inherited: kept for this queue and those below
     drain_deadline_s: float | None = None
@@ -175,6 +177,7 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     names.ALLOWED_PRIORITY_CLASSES: ("priorities", _classes),
     names.NODE_POOLS: ("pools", _labels),
     names.GPU_TYPES: ("gpu_types", _labels),
+    names.NODE_TOPOLOGY_POLICY: ("align", zone_asks.policies),
     names.MAX_RUN_TIME: ("max_run_time_s", _duration),
     names.RESERVED_GPUS: ("reserved_gpus", _gpus),
     names.DRAIN_DEADLINE: ("drain_deadline_s", _moment),

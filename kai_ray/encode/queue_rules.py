@@ -34,7 +34,6 @@ from kai_ray.scheduler.snapshot import (
     Selector,
     Snapshot,
 )
-from kai_ray.scheduler.zones.facts import Zones
 
 from .node_rows import NodeCodes, NodeTable
 from .queue_policy import QueuePolicy, same_gpu_type
@@ -201,10 +200,9 @@ def split_classes(
         peers=tuple(dataclasses.replace(p, matches=p.matches[origin]) for p in snapshot.peers),
         tasks=dataclasses.replace(tasks, klass=klass.reshape(-1).astype(np.int32)),
         gpus=_gpus(snapshot.gpus, origin),
-        zones=_zones(snapshot.zones, origin),
-        links=_zones(snapshot.links, origin),
     )
-    return split, tuple(shapes[i] for i in origin.tolist()) if shapes else shapes
+    pairs_of = zip(origin.tolist(), variant.tolist(), strict=True)
+    return split, tuple(variants.shape(shapes[c], v) for c, v in pairs_of) if shapes else shapes
 
 
 def _classes(classes: Classes, origin: NDArray[np.int64], rules: tuple[ClassRules, ...]) -> Classes:
@@ -225,18 +223,6 @@ def _gpus(gpus: Gpus | None, origin: NDArray[np.int64]) -> Gpus | None:
     )
 
 
-def _zones(zones: Zones | None, origin: NDArray[np.int64]) -> Zones | None:
-    if zones is None:
-        return None
-    rows = origin.tolist()
-    return dataclasses.replace(
-        zones,
-        pod_unit=tuple(zones.pod_unit[i] for i in rows),
-        units=tuple(zones.units[i] for i in rows),
-        own_policy=zones.own_policy[origin],
-    )
-
-
 class _Variants:
     """What queues and types say about nodes, numbered; 0 = nothing."""
 
@@ -249,8 +235,8 @@ class _Variants:
     ) -> None:
         self._codes = codes
         kept = names.RESERVED_FOR in codes.key_row
-        silent = (Layout.POLICY, None, None)
-        said = [(p.layout or Layout.POLICY, p.pools, p.gpu_types) for p in policies]
+        silent = (Layout.POLICY, None, None, None)
+        said = [(p.layout or Layout.POLICY, p.pools, p.gpu_types, p.align) for p in policies]
         self.needed = kept or any(s != silent for s in said)
         self._said = [silent, *sorted(set(said) - {silent}, key=repr)]
         self._types = TYPES if kept else ("",)
@@ -271,12 +257,19 @@ class _Variants:
         if variant == 0:
             return rules
         said, kind = divmod(variant - 1, len(self._types))
-        layout, pools, gpu_types = self._said[said]
+        layout, pools, gpu_types, _ = self._said[said]
         selectors = self._pools[pools]
         if _asks_gpu(snapshot, klass):
             selectors += self._gpu_types[gpu_types]
         reserved = self._reserved[self._types[kind]]
         return dataclasses.replace(rules, queue_nodes=selectors, reserved=reserved, layout=layout)
+
+    def shape(self, shape: Shape, variant: int) -> Shape:
+        """A class that asks for no alignment itself is aligned as its queue says."""
+        align = self._said[(variant - 1) // len(self._types)][3] if variant else None
+        if not align or shape.zones.policies:
+            return shape
+        return shape._replace(zones=shape.zones._replace(policies=align))
 
     def _kinds(self, found: GangArrays, table: GangTable) -> NDArray[np.int64]:
         """[G] index into the types."""

@@ -38,11 +38,12 @@ def is_device(name: str) -> bool:
 
 def read(spec: dict[str, Any], annotations: dict[str, Any]) -> ZoneAsk:
     """Raises Malformed."""
-    policies = _policies(annotations)
+    stated = annotations.get(names.NODE_TOPOLOGY_POLICY)
+    asked_for = policies(stated, f"metadata.annotations[{names.NODE_TOPOLOGY_POLICY}]")
     init, apps = spec.get("initContainers") or (), spec.get("containers") or ()
     every = [*init, *apps]
     guaranteed = bool(every) and all(map(_guaranteed, every))
-    if not guaranteed and not policies and len(every) == 1:
+    if not guaranteed and not asked_for and len(every) == 1:
         return NO_ZONES
     sidecars = [c for c in init if c.get("restartPolicy") == "Always"]
     units = [(c, False) for c in (*sidecars, *apps)]
@@ -50,15 +51,14 @@ def read(spec: dict[str, Any], annotations: dict[str, Any]) -> ZoneAsk:
     asked = [(_aligned(c, guaranteed), serial) for c, serial in units]
     asked = [(amounts, serial) for amounts, serial in asked if amounts]
     cpu = _pod_cpu(init, apps) if guaranteed else 0
-    return ZoneAsk(guaranteed, cpu, policies, tuple(asked) if len(asked) > 1 else ())
+    return ZoneAsk(guaranteed, cpu, asked_for, tuple(asked) if len(asked) > 1 else ())
 
 
-def _policies(annotations: dict[str, Any]) -> tuple[str, ...]:
-    raw = text(annotations.get(names.NODE_TOPOLOGY_POLICY), "metadata.annotations")
-    found = sorted({part.strip() for part in raw.split(",")} - {""})
+def policies(raw: Any, field: str) -> tuple[str, ...]:
+    """Policies separated by commas, as a pod or a queue states them. Raises Malformed."""
+    found = sorted({part.strip() for part in text(raw, field).split(",")} - {""})
     for policy in found:
         if policy not in POLICIES:
-            field = f"metadata.annotations[{names.NODE_TOPOLOGY_POLICY}]"
             raise Malformed(field, f"{policy!r} is none of {', '.join(POLICIES)}")
     return tuple(found)
 

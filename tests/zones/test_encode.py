@@ -228,3 +228,18 @@ def test_linked_gpus_are_asked_for_by_annotation() -> None:
     world.run(2.0)
     assert set(world.placed()) == {"one", "two"}
     assert "GpusNotLinked" in str(world.group("g")["status"])
+
+
+def test_a_queue_says_how_pods_are_aligned_that_do_not_say_it_themselves() -> None:
+    world = World(nodes=0)
+    lax = {**ZONES, "policy": "none"}
+    world.store.create(kinds.NODE, node("a", lax))
+    strict = objects.queue("team")
+    strict["metadata"]["annotations"] = {names.NODE_TOPOLOGY_POLICY: "single-numa"}
+    world.store.create(kinds.QUEUE, strict)
+    world.store.create(kinds.POD_GROUP, objects.podgroup("g", minimum=1))
+    world.store.create(kinds.POD, pod("large", cpu="6"))
+    own = {names.NODE_TOPOLOGY_POLICY: "best-effort"}
+    world.store.create(kinds.POD, pod("free", cpu="6", annotations=own))
+    world.run(2.0)
+    assert set(world.placed()) == {"free"}
