@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from kai_ray.cluster import resources as r
-from kai_ray.cluster.port import AlreadyExists, Conflict, NotFound, Port
+from kai_ray.cluster.port import AlreadyExists, Conflict, NotFound, Object, Port
 from tests.contract.objects import config, pod
 
 
