@@ -22,6 +22,7 @@ from kai_ray.controllers.explanation import (
 )
 from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
+from kai_ray.controllers.shard_choice import shard_of
 from kai_ray.controllers.verdict import Verdict, Verdicts
 from kai_ray.controllers.words import amount, word
 from kai_ray.encode import ADDED_RESOURCES, RESOURCES, EncodeConfig, Encoded, Encoder, MemberOf
@@ -51,6 +52,7 @@ def explain_workload(
 
     `member_of` tells the gang of pods that carry none; by default their owners are read.
     """
+    config, policy = shard_of(port, kind, name, namespace, config, policy)
     encoder, groups = _listed(port, config, member_of or Members.over(port).of)
     encoded = encoder.snapshot((clock or SystemClock()).now())
     cycle = carried_out(0, encoded, decide(encoded.snapshot, policy))

@@ -10,6 +10,7 @@ from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import Invalid
+from kai_ray.controllers.explain import explain_workload
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.control import objects
@@ -103,6 +104,20 @@ def test_a_gang_of_another_shard_is_not_called_lost() -> None:
         c.run_for(20)
         said = {x["type"]: x for x in pods(c, "big-0")[0]["status"].get("conditions", [])}
         assert "does not exist" not in said["PodScheduled"]["message"]
+
+
+def test_explain_decides_as_the_shard_of_the_gang_does() -> None:
+    with cluster() as c:
+        gang(c, "big", 1, "gold", gpus=9)
+        gang(c, "small", 1, "gold")
+        c.run_for(5)
+        said = explain_workload(c.store, "PodGroup", "big", clock=c.clock)
+        assert said.gangs[0].reason == "LargerThanAnyNode"
+        assert said.gangs[0].nearest is not None
+        assert said.gangs[0].nearest.node.startswith("gold-")
+        assert (
+            explain_workload(c.store, "Pod", "small-0", clock=c.clock).gangs[0].state == "Running"
+        )
 
 
 def test_a_shard_may_come_change_and_go() -> None:
