@@ -6,10 +6,13 @@ and 1 GB. A job is a gang of its pods. Pending jobs are older the earlier they a
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from benchmarks.measure import Figures
 
 Object = dict[str, Any]
 
@@ -43,6 +46,26 @@ def listed(nodes: int, queues: Sequence[Object], jobs: Sequence[JobShape]) -> li
         (resources.POD_GROUP, [_group(job) for job in jobs]),
         (resources.POD, [_pod(job, k) for job in jobs for k in range(job.pods)]),
     ]
+
+
+def timed(figures: Figures, world: list[Any]) -> None:
+    """Times reading what is `listed` and deciding, and notes what came of it."""
+    from kai_ray.encode import Encoder
+    from kai_ray.scheduler import decide
+
+    gc.collect()
+    gc.freeze()  # the input is not ours to scan
+    with figures.part("encode"):
+        encoder = Encoder()
+        for resource, objects in world:
+            encoder.apply_all(resource, objects)
+        snapshot = encoder.snapshot(NOW.timestamp()).snapshot
+    with figures.part("decide"):
+        plan = decide(snapshot)
+    figures.checks["bound"] = len(plan.bind_task)
+    figures.checks["nominated"] = len(plan.nominate_task)
+    figures.checks["evicted"] = len(plan.evict_task)
+    figures.checks["waiting"] = len(plan.waits)
 
 
 def queue(name: str, parent: str, quota: float, weight: int, minutes: int) -> Object:

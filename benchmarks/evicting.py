@@ -5,10 +5,9 @@ All run the whole cycle of actions.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 
-from benchmarks.cluster import GPUS, NOW, JobShape, Object, listed, queue
+from benchmarks.cluster import GPUS, JobShape, Object, listed, queue, timed
 from benchmarks.measure import Figures
 
 
@@ -16,23 +15,7 @@ def measured(
     figures: Figures, nodes: int, queues: Sequence[Object], jobs: Sequence[JobShape]
 ) -> None:
     """Prepares the objects, then times reading them and deciding."""
-    from kai_ray.encode import Encoder
-    from kai_ray.scheduler import decide
-
-    world = listed(nodes, queues, jobs)
-    gc.collect()
-    gc.freeze()  # the input is not ours to scan
-    with figures.part("encode"):
-        encoder = Encoder()
-        for resource, objects in world:
-            encoder.apply_all(resource, objects)
-        snapshot = encoder.snapshot(NOW.timestamp()).snapshot
-    with figures.part("decide"):
-        plan = decide(snapshot)
-    figures.checks["bound"] = len(plan.bind_task)
-    figures.checks["nominated"] = len(plan.nominate_task)
-    figures.checks["evicted"] = len(plan.evict_task)
-    figures.checks["waiting"] = len(plan.waits)
+    timed(figures, listed(nodes, queues, jobs))
 
 
 def full(nodes: int, queue_name: str) -> list[JobShape]:

@@ -6,10 +6,9 @@ rest to gangs of 24 pods; as many more gangs wait because no rack has room for t
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
-from benchmarks.cluster import GPUS, NOW, JobShape, Object, listed, queue
+from benchmarks.cluster import GPUS, JobShape, Object, listed, queue, timed
 from benchmarks.measure import Figures
 
 OPTIONS = {"nodes": 512}
@@ -32,8 +31,6 @@ def _gangs(nodes: int) -> int:
 
 def run(figures: Figures, options: dict[str, Any]) -> None:
     from kai_ray.cluster import resources
-    from kai_ray.encode import Encoder
-    from kai_ray.scheduler import decide
 
     nodes = options["nodes"]
     units = _units(nodes)
@@ -54,17 +51,7 @@ def run(figures: Figures, options: dict[str, Any]) -> None:
             for k, one in enumerate(objects[: units * UNIT]):
                 one["metadata"]["labels"]["kai.scheduler/subgroup-name"] = f"u{k // UNIT:05}"
     world.insert(0, (resources.TOPOLOGY, [_topology()]))
-    gc.collect()
-    gc.freeze()
-    with figures.part("encode"):
-        encoder = Encoder()
-        for resource, objects in world:
-            encoder.apply_all(resource, objects)
-        snapshot = encoder.snapshot(NOW.timestamp()).snapshot
-    with figures.part("decide"):
-        plan = decide(snapshot)
-    figures.checks["bound"] = len(plan.bind_task)
-    figures.checks["waiting"] = len(plan.waits)
+    timed(figures, world)
 
 
 def _topology() -> Object:

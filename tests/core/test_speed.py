@@ -51,5 +51,5 @@ def test_the_benchmark_prints_one_json_object() -> None:
     assert result["benchmark"] == "fill"
     assert result["sizes"] == {"nodes": 10, "jobs": 90, "gang": 1}
     assert result["repeats"] == 1
-    assert result["checks"] == {"bound": 80, "waiting": 10}
+    assert result["checks"] == {"bound": 80, "nominated": 0, "evicted": 0, "waiting": 10}
     assert 0 < result["cpu_s"] < 60 and result["wall_s"] > 0 and result["peak_rss_mb"] > 10
