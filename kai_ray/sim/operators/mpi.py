@@ -45,7 +45,7 @@ class MpiOperator:
         policy = run_policy(job)
         status.created()
         if status.is_finished():
-            return self._after_end(job, policy, status, pods)
+            return self._after_end(policy, status, pods)
         if policy.get("suspend"):
             for pod in pods:
                 self._world.delete(R.POD, pod)
@@ -59,7 +59,7 @@ class MpiOperator:
                 status.failed(
                     f"MPIJob {job['metadata']['name']} was active longer than its deadline"
                 )
-                return self._after_end(job, policy, status, pods)
+                return self._after_end(policy, status, pods)
         replicas = _replicas(job)
         launcher = next((p for p in pods if _type(p) == "launcher"), None)
         workers = [p for p in pods if _type(p) == "worker"]
@@ -67,7 +67,7 @@ class MpiOperator:
             self._make(job, replicas, launcher, workers)
         pods = self._world.owned(R.POD, job)
         self._judge(job, replicas, status, pods)
-        return self._after_end(job, policy, status, pods) if status.is_finished() else left
+        return self._after_end(policy, status, pods) if status.is_finished() else left
 
     def _make(
         self, job: Object, replicas: Replicas, launcher: Object | None, workers: list[Object]
@@ -105,22 +105,13 @@ class MpiOperator:
         if failed_workers and not succeeded:
             status.replicas_failed("Worker", failed_workers)
 
-    def _after_end(
-        self, job: Object, policy: Object, status: JobStatus, pods: list[Object]
-    ) -> float | None:
+    def _after_end(self, policy: Object, status: JobStatus, pods: list[Object]) -> float | None:
         clean = policy.get("cleanPodPolicy") or "None"
         for pod in pods:
             if clean == "All" or (clean == "Running" and not pod_facts.is_finished(pod)):
                 self._world.delete(R.POD, pod)
         status.settle()
-        ttl = policy.get("ttlSecondsAfterFinished")
-        if ttl is None:
-            return None
-        left = ttl - self._world.age_s(status.value.get("completionTime"))
-        if left <= 0:
-            self._world.delete(R.MPI_JOB, job)
-            return None
-        return left
+        return status.expire(R.MPI_JOB, policy.get("ttlSecondsAfterFinished"))
 
     # ------------------------------------------------------------------ objects
 

@@ -266,14 +266,7 @@ class TrainingOperator:
     ) -> float | None:
         self._clean(job, pods, policy.get("cleanPodPolicy") or "None")
         status.settle()
-        ttl = policy.get("ttlSecondsAfterFinished")
-        if ttl is None:
-            return None
-        left = ttl - self._world.age_s(status.value.get("completionTime"))
-        if left <= 0:
-            self._world.delete(self._resource, job)
-            return None
-        return left
+        return status.expire(self._resource, policy.get("ttlSecondsAfterFinished"))
 
     def _clean(self, job: Object, pods: list[Object], policy: str) -> None:
         """Deletes pods and their services: none, those still running or waiting, or all."""

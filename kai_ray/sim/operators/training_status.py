@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kai_ray.cluster.port import Object
+from kai_ray.cluster.port import Object, Resource
 from kai_ray.sim import pod_facts
 
 from .world import World, own_copy
@@ -66,6 +66,16 @@ class JobStatus:
     def failed(self, text: str) -> None:
         self.value.setdefault("completionTime", self._world.stamp())
         self._put("Failed", "True", "Failed", text)
+
+    def expire(self, resource: Resource, ttl_s: float | None) -> float | None:
+        """Deletes the job when it has been over for its time to live; answers how long it has."""
+        if ttl_s is None:
+            return None
+        left = ttl_s - self._world.age_s(self.value.get("completionTime"))
+        if left <= 0:
+            self._world.delete(resource, self.job)
+            return None
+        return left
 
     def replicas_failed(self, replica: str, count: int) -> None:
         self.failed(
