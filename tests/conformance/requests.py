@@ -21,7 +21,7 @@ def queue_request(
     return (
         float(request["cpu_milli"]),
         float(request["memory_bytes"]),
-        _gpus(task, config, node) + float(min(sum(request["dra_gpus"].values()), 2**40)),
+        _gpus(task, config, node) + float(sum(request["dra_gpus"].values())),
     )
 
 
