@@ -186,7 +186,7 @@ def split_classes(
     if not variants.needed:
         return snapshot, shapes
     tasks = snapshot.tasks
-    code = np.where(tasks.gang >= 0, variants.of_gang[tasks.gang], 0)
+    code = variants.of_gang[tasks.gang]
     pairs = tasks.klass.astype(np.int64) * variants.count + code
     distinct, klass = np.unique(pairs, return_inverse=True)
     origin, variant = np.divmod(distinct, variants.count)
@@ -247,7 +247,8 @@ class _Variants:
         by_queue[:-1] = [self._said.index(s) for s in said]
         kind = self._kinds(found, table) if kept else np.zeros(found.gangs.count, dtype=np.int64)
         number = by_queue[found.gangs.queue] * len(self._types) + kind
-        self.of_gang = number + 1 if kept else np.where(number > 0, number + 1, 0)
+        own = number + 1 if kept else np.where(number > 0, number + 1, 0)
+        self.of_gang = np.append(own, 0)  # the last serves pods of no gang, -1
         self._reserved = {t: self._not_reserved(t) for t in self._types} if kept else {"": ()}
         self._pools = {s[1]: self._pool(s[1]) for s in self._said}
         self._gpu_types = {s[2]: self._product(s[2]) for s in self._said}
