@@ -13,7 +13,6 @@ The cost follows the pods that move, not the nodes or the gangs of the cluster.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -21,13 +20,13 @@ from ..actions.attempt import Attempt
 from ..capacity import over_capacity
 from ..filters.resources import copies
 from ..ledger import Mark
-from ..orders.job_iteration import Job, JobIteration
 from ..pending import Run
 from ..placing import Shortfall
 from ..reserve import QUEUE_GPU, over_reserve
 from ..session import Placed
 from ..shares.row import Amounts
 from .books import VictimBooks
+from .line import line
 from .steps import Step
 
 
@@ -66,15 +65,13 @@ class Simulation:
 
     def __init__(self, books: VictimBooks, gang: int, attempt: Attempt) -> None:
         self._books, self._ledger, self._gang, self._attempt = books, books.ledger, gang, attempt
-        a, b, c = books.session.total.tolist()
-        self._total: Amounts = (a, b, c)
 
     def run(self, steps: Sequence[Step]) -> Outcome | None:
         """Takes the pods of `steps` away and places all again; None, and all undone, if in vain."""
         ledger = self._ledger
         out = Outcome(list(steps), ledger.trial())
         needs = self._take_away(out)
-        order = self._order(needs)
+        order = line(self._books, self._gang, needs)
         left = set(needs)
         while left and (gang := order.pop()) >= 0:
             if gang not in left:
@@ -245,76 +242,3 @@ class Simulation:
         if cells is None:
             return True
         return all(cells.come_back(held.task(p)) for p in range(first, first + pods))
-
-    # ---- the order
-
-    def _order(self, needs: dict[int, Attempt]) -> JobIteration:
-        books = self._books
-        standing = books.session.policy.queue_order
-        jobs = self._jobs(needs)
-
-        def need(gang: int) -> Amounts:
-            mine = needs.get(gang)
-            return books.attempts.need(gang) if mine is None else mine.need
-
-        return JobIteration(self._ledger.queues, self._total, jobs, need, standing)
-
-    def _jobs(self, needs: dict[int, Attempt]) -> dict[int, list[Job]]:
-        """Per leaf queue, the gangs concerned and those that stand for the queue before them."""
-        books = self._books
-        mine: dict[int, list[Job]] = {}
-        for gang in needs:
-            key = books.job_key(gang) if gang == self._gang else books.key_now(gang)
-            mine.setdefault(books.queue[gang], []).append((key, gang))
-        found: dict[int, list[Job]] = {}
-        for leaf in self._leaves_beside(list(mine)):
-            waiting = books.waiting.get(leaf, [])
-            own = mine.get(leaf)
-            if own is None:
-                found[leaf] = self._heads(waiting, needs)
-                continue
-            last = max(own)
-            ahead = waiting[: bisect_left(waiting, last)]
-            found[leaf] = sorted(own + self._heads(ahead, needs, own)) if ahead else sorted(own)
-        return {leaf: jobs for leaf, jobs in found.items() if jobs}
-
-    def _heads(
-        self, waiting: list[Job], needs: dict[int, Attempt], own: Sequence[Job] = ()
-    ) -> list[Job]:
-        """Of each run of gangs that ask for the same, the first: the others change nothing.
-
-        A gang concerned in the middle of a run parts it in two.
-        """
-        heads: list[Job] = []
-        before: Amounts | None = None
-        parts = sorted(own)
-        for job in waiting:
-            if job[1] in needs:
-                continue
-            if parts and parts[0] < job:
-                before = None
-                while parts and parts[0] < job:
-                    parts.pop(0)
-            need = self._books.attempts.need(job[1])
-            if need != before:
-                heads.append(job)
-                before = need
-        return heads
-
-    def _leaves_beside(self, leaves: list[int]) -> set[int]:
-        """Leaf queues whose waiting gangs bear on the order among `leaves`.
-
-        Those below the same child of the lowest queue that all of `leaves` have in common.
-        """
-        ledger = self._ledger
-        paths = [ledger.path(leaf)[::-1] for leaf in leaves]
-        depth = 0
-        while all(len(path) > depth + 1 and path[depth] == paths[0][depth] for path in paths):
-            depth += 1
-        branches = {path[depth] for path in paths}
-        beside = set(leaves)
-        for leaf in self._books.waiting:
-            path = ledger.path(leaf)[::-1]
-            if len(path) > depth and path[depth] in branches:
-                beside.add(leaf)
-        return beside
