@@ -26,7 +26,12 @@ from kai_ray.scheduler.actions.consolidation import consolidation
 from kai_ray.scheduler.actions.preempt import preempt
 from kai_ray.scheduler.actions.reclaim import reclaim
 from kai_ray.scheduler.actions.stale_gang import stale_gang
+from kai_ray.scheduler.gpu.order import as_they_come, packed, spread_out
 from kai_ray.scheduler.policy import Placement, policy
+from kai_ray.scheduler.scores.availability import fits_now
+from kai_ray.scheduler.scores.gpu_sharing import hosts_share
+from kai_ray.scheduler.scores.pod_affinity import liked_company
+from kai_ray.scheduler.scores.resource_type import cpu_node_for_cpu_pod
 from kai_ray.scheduler.session import Session
 
 from .pod_rows import seconds
@@ -45,6 +50,13 @@ ACTIONS: dict[str, tuple[int, Callable[[Session], None]]] = {
     "reclaim": (300, reclaim),
     "preempt": (200, preempt),
     "stalegangeviction": (100, stale_gang),
+}
+#: KAI's plugins that do nothing but score nodes.
+SCORE_OF: dict[str, Callable[..., Any]] = {
+    "podaffinity": liked_company,
+    "nodeavailability": fits_now,
+    "gpusharingorder": hosts_share,
+    "resourcetype": cpu_node_for_cpu_pod,
 }
 #: Where usage comes from: our own history file, or a Prometheus server.
 CLIENTS = ("history", "prometheus")
@@ -76,11 +88,39 @@ def _policy(spec: dict[str, Any]) -> Policy:
     strategy = _mapping(spec.get("placementStrategy"), "spec.placementStrategy")
     gpu = _placement(strategy.get("gpu"), "spec.placementStrategy.gpu")
     cpu = _placement(strategy.get("cpu"), "spec.placementStrategy.cpu")
-    made = policy(gpu, cpu, _k_value(spec))
+    off = _switched_off(spec)
+    laid_out = (None, None) if "nodeplacement" in off else (gpu, cpu)
+    made = policy(*laid_out, _k_value(spec))
+    devices = spread_out if gpu is Placement.SPREAD else packed
+    made = _without(off, dataclasses.replace(made, device_order=devices))
     packs = gpu is cpu is Placement.BINPACK  # KAI: nothing is moved together where pods spread
     chosen = _actions(spec, {"consolidation": packs})
     evicting = _min_runtimes(made, _mapping(spec.get("minRuntime"), "spec.minRuntime"))
     return dataclasses.replace(made, actions=chosen, evicting=evicting.evicting)
+
+
+def _switched_off(spec: dict[str, Any]) -> set[str]:
+    """Plugins that are disabled; those that have no counterpart here may be named as well."""
+    found: set[str] = set()
+    for name, raw in _mapping(spec.get("plugins"), "spec.plugins").items():
+        said = _mapping(raw, f"spec.plugins[{name}]").get("enabled")
+        if said is not None and not isinstance(said, bool):
+            raise Malformed(f"spec.plugins[{name}].enabled", f"{said!r} is neither true nor false")
+        if said is False:
+            found.add(name)
+    return found
+
+
+def _without(off: set[str], made: Policy) -> Policy:
+    gone = {SCORE_OF[name] for name in off if name in SCORE_OF}
+    changes: dict[str, Any] = {"scores": tuple(s for s in made.scores if s.rate not in gone)}
+    if "nominatednode" in off:
+        changes["nominated_weight"] = 0.0
+    if "gpupack" in off and made.device_order is packed:
+        changes["device_order"] = as_they_come
+    if "gpuspread" in off and made.device_order is spread_out:
+        changes["device_order"] = as_they_come
+    return dataclasses.replace(made, **changes)
 
 
 def _placement(raw: Any, field: str) -> Placement:

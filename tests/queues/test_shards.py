@@ -11,6 +11,9 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import Invalid
 from kai_ray.controllers.explain import explain_workload
+from kai_ray.encode.shard_spec import read
+from kai_ray.scheduler import DEFAULT, Policy
+from kai_ray.scheduler.gpu.order import as_they_come
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.control import objects
@@ -167,6 +170,25 @@ def test_actions_can_be_switched_off() -> None:
         assert nodes_of(c, "b") != [""]
 
 
+def test_plugins_can_be_switched_off() -> None:
+    def shard(**plugins: Any) -> Policy:
+        off = {name: {"enabled": on} for name, on in plugins.items()}
+        return read({"metadata": {"name": "x"}, "spec": {"plugins": off}}).policy
+
+    every = shard(podaffinity=True, snapshot=False)
+    assert len(every.scores) == len(DEFAULT.scores)
+    assert len(shard(podaffinity=False).scores) == len(DEFAULT.scores) - 1
+    assert shard(nominatednode=False).nominated_weight == 0
+    assert shard(gpupack=False).device_order is as_they_come
+    with cluster() as c:
+        spec = {"plugins": {"nodeplacement": {"enabled": False}}}
+        c.store.create(kinds.SCHEDULING_SHARD, {"metadata": {"name": "default"}, "spec": spec})
+        c.run_for(2)
+        gang(c, "a", 1, "")
+        c.run_for(5)
+        assert nodes_of(c, "a") != [""]
+
+
 USAGE = "spec.usageDBConfig"
 
 
@@ -198,6 +220,7 @@ USAGE = "spec.usageDBConfig"
             f"{USAGE}.usageParams.windowSize",
             "least",
         ),
+        ({"plugins": {"podaffinity": {"enabled": "no"}}}, "spec.plugins[podaffinity].enabled", ""),
         (
             {"plugins": {"proportion": {"arguments": {"kValue": "much"}}}},
             "spec.plugins[proportion].arguments[kValue]",
