@@ -33,6 +33,7 @@ from kai_ray.controllers.cycle import Cycle
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.facts import GangFacts, QueueFacts, gang_facts, queue_facts
 from kai_ray.controllers.merge_patch import difference
+from kai_ray.controllers.owners import called
 from kai_ray.controllers.pod_status import PodConditions
 from kai_ray.controllers.verdict import Failing, Verdicts
 from kai_ray.encode import Problem
@@ -77,7 +78,9 @@ class StatusWriter:
         before = self._gangs
         gangs = gang_facts(cycle)
         self._cycle, self._gangs, self._queues = cycle, gangs, queue_facts(cycle, gangs)
-        self._verdicts = Verdicts(cycle.encoded, cycle.plan.waits, self._queue_of, self._failing)
+        self._verdicts = Verdicts(
+            cycle.encoded, cycle.plan.waits, self._queue_of, self._failing, self._called
+        )
         for key in _moved(before, gangs):
             self._dirty[key] = None
         self._mark_waits()
@@ -89,6 +92,10 @@ class StatusWriter:
         self._runtime.enqueue(self.name, "queues", _QUEUES_EVERY_S)
         if cycle.encoded.orphans:
             self._runtime.enqueue(self.name, "pods", _PODS_AFTER_S)
+
+    def _called(self, key: Key) -> str:
+        group = self._group_informer.get(key.name, key.namespace)
+        return called(group) if group is not None else key.name
 
     def _mark_waits(self) -> None:
         assert self._verdicts is not None

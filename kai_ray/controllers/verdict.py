@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kai_ray.api import labels as names
 from kai_ray.cluster.port import Key, Object
-from kai_ray.controllers.words import sentence, word
+from kai_ray.controllers.words import Called, by_name, sentence, word
 from kai_ray.encode import Encoded, Problem
 from kai_ray.scheduler.plan import QueueCause, Wait
 from kai_ray.scheduler.reason import Reason
@@ -41,11 +41,13 @@ class Verdicts:
         waits: tuple[Wait, ...],
         queue_of: Callable[[Key], str],
         failing: Failing = lambda group: None,
+        called: Called = by_name,
     ) -> None:
         self._encoded = encoded
         self.waits = {encoded.names.gang(w.gang): w for w in waits}
         self._queue_of = queue_of
         self._failing = failing
+        self._called = called
         self._problems = {(p.kind, p.namespace, p.name): p for p in encoded.problems}
         self._of_pods = _by_group(encoded)
 
@@ -68,7 +70,9 @@ class Verdicts:
                 return found
         if failing is not None:
             return Verdict(Reason.BACKING_OFF, failing, blocks)
-        return Verdict(wait.reason, sentence(wait, self._encoded), blocks, wait.queue_cause)
+        return Verdict(
+            wait.reason, sentence(wait, self._encoded, self._called), blocks, wait.queue_cause
+        )
 
     def _queue(self, wait: Wait, group: Key) -> Verdict | None:
         """A queue that is there but broken says what to mend; one that is not is named."""

@@ -156,3 +156,12 @@ def test_the_figures_follow_but_an_unchanged_reason_is_not_repeated() -> None:
         world.gang(f"small-{i}", 1)
         world.run(10)
     assert world.events("large") == events
+
+
+def test_who_went_first_is_called_by_the_workload_not_by_its_gang() -> None:
+    world = World(nodes=1)
+    world.gang("first", 8)
+    world.gang("late", 8)
+    world.run(5)
+    said = [m for name in ("first", "late") for _, m in world.events(name)]
+    assert any("went first: PodGroup " in message for message in said), said
