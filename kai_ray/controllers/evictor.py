@@ -11,7 +11,6 @@ next cycle as it stands, and decided again. So every write is safe to repeat, an
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import deque
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from kai_ray.controllers.conditions import condition, merged
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.eviction_words import EVICTED, tell_evicted
+from kai_ray.controllers.freed_room import moves_of, nominations, slowest_s
 from kai_ray.controllers.owners import called
 from kai_ray.controllers.suspensions import Suspensions
 from kai_ray.controllers.words import name_table
@@ -34,15 +34,12 @@ from kai_ray.encode import Encoded, Encoder
 from kai_ray.encode.eviction_facts import write_hold
 from kai_ray.scheduler import Plan
 from kai_ray.scheduler.evictions import Eviction, evictions
-from kai_ray.scheduler.explain import NameTable
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import ALLOCATED
 
 #: How long a gang that was sent away as stale stays away: the first time, and at most.
 STALE_FIRST_S, STALE_LAST_S = 10.0, 300.0
 _MINUTE_S = 60.0
-_GRACE_S = 30.0
-_MARGIN_S = 10.0
 _MOST_VICTIMS_NAMED = 20
 
 
@@ -128,18 +125,12 @@ class Evictor:
             gang,
             one.reason,
             encoded.names.gang(one.beneficiary) if one.beneficiary >= 0 else None,
-            one.words(name, self._known_as(encoded)),
+            one.words(name, name_table(encoded, self._called)),
         )
 
-    def _known_as(self, encoded: Encoded) -> NameTable:
-        """Gangs by the names of their workloads."""
-
-        def gang(row: int) -> str:
-            key = encoded.names.gang(row)
-            group = self._groups.get(key.name, key.namespace)
-            return called(group) if group is not None else key.name
-
-        return dataclasses.replace(name_table(encoded), gang=gang)
+    def _called(self, key: Key) -> str:
+        group = self._groups.get(key.name, key.namespace)
+        return called(group) if group is not None else key.name
 
     def _mark_whole(self, encoded: Encoded, victims: list[Victim]) -> None:
         tasks = encoded.snapshot.tasks
@@ -163,14 +154,18 @@ class Evictor:
         for v in victims:
             if v.beneficiary is not None:
                 wanted.setdefault(v.beneficiary, []).append(v)
-        nodes = self._nominations(encoded, plan)
+        nodes = nominations(encoded, plan)
         writes: list[Write] = []
         keys: list[Key] = []
         for key, of in wanted.items():
             group = self._groups.get(key.name, key.namespace)
             if group is None or not nodes.get(key):
                 continue  # nobody waits there any more
-            until = rfc3339(self._runtime.clock.now() + self._hold_s(encoded, of))
+            until = rfc3339(
+                self._runtime.clock.now()
+            slowest = slowest_s(encoded, [task for v in of for task in v.tasks])
+            until = rfc3339(self._runtime.clock.now() + max(self._config.hold_s, slowest))
+            )
             named = [self._named(v) for v in of][:_MOST_VICTIMS_NAMED]
             patch = {
                 "metadata": {"annotations": {names.HOLD: write_hold(until, nodes[key], named)}}
@@ -191,47 +186,11 @@ class Evictor:
         name = called(group) if group is not None else victim.group.name
         return f"{name} ({victim.reason.word})"
 
-    def _nominations(self, encoded: Encoded, plan: Plan) -> dict[Key, dict[str, str]]:
-        found: dict[Key, dict[str, str]] = {}
-        leaving = set(plan.evict_task.tolist())
-        tasks = encoded.snapshot.tasks
-        rows = zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True)
-        for task, node in rows:
-            if task not in leaving:  # a pod that is moved is made anew under another name
-                group = encoded.names.gang(int(tasks.gang[task]))
-                found.setdefault(group, {})[encoded.names.pod(task).name] = encoded.names.node(node)
-        return found
-
-    def _moves(self, encoded: Encoded, plan: Plan) -> dict[Key, list[tuple[str, dict[str, int]]]]:
-        """Per gang, where pods that leave are to be made again, and what they ask for."""
-        snapshot, names_ = encoded.snapshot, encoded.names
-        tasks, found = snapshot.tasks, {}
-        leaving = set(plan.evict_task.tolist())
-        rows = zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True)
-        for task, node in rows:
-            if task in leaving:
-                amounts = snapshot.classes.request[:, int(tasks.klass[task])].tolist()
-                request = {r: n for r, n in zip(snapshot.resources, amounts, strict=True) if n}
-                group = names_.gang(int(tasks.gang[task]))
-                found.setdefault(group, []).append((names_.node(node), request))
-        return found
-
-    def _hold_s(self, encoded: Encoded, victims: list[Victim]) -> float:
-        """Long enough for the slowest victim to end in order."""
-        graces = [_GRACE_S]
-        for v in victims:
-            for task in v.tasks:
-                pod = encoded.names.pod_object(task) or {"spec": {}}
-                grace = pod["spec"].get("terminationGracePeriodSeconds")
-                if isinstance(grace, int | float):
-                    graces.append(float(grace))
-        return max(self._config.hold_s, max(graces) + _MARGIN_S)
-
     # ------------------------------------------------------------------ 2. the record
 
     def _note(self, encoded: Encoded, plan: Plan, victims: list[Victim]) -> list[Victim]:
         """Says on each PodGroup when and why; the victims of which that is on record."""
-        moves = self._moves(encoded, plan)
+        moves = moves_of(encoded, plan)
         by_group = {v.group: v for v in victims}
         writes: list[Write] = []
         now = self._runtime.clock.now()
@@ -244,7 +203,7 @@ class Evictor:
             known.append(key)
             notes: dict[str, str | None] = {names.LAST_EVICTION: rfc3339(now)}
             if moves.get(key):
-                until = rfc3339(now + self._hold_s(encoded, [v]))
+                until = rfc3339(now + max(self._config.hold_s, slowest_s(encoded, v.tasks)))
                 notes[names.HOLD] = write_hold(until, {}, (), moves[key], rfc3339(now))
             if v.reason is Reason.STALE_GANG:
                 times = _times(group) + 1
