@@ -161,11 +161,8 @@ class Evictor:
             group = self._groups.get(key.name, key.namespace)
             if group is None or not nodes.get(key):
                 continue  # nobody waits there any more
-            until = rfc3339(
-                self._runtime.clock.now()
             slowest = slowest_s(encoded, [task for v in of for task in v.tasks])
             until = rfc3339(self._runtime.clock.now() + max(self._config.hold_s, slowest))
-            )
             named = [self._named(v) for v in of][:_MOST_VICTIMS_NAMED]
             patch = {
                 "metadata": {"annotations": {names.HOLD: write_hold(until, nodes[key], named)}}
