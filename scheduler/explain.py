@@ -306,7 +306,7 @@ _PHRASES = {
     Reason.NUMA_UNALIGNED: "whose NUMA cells cannot hold the pod as it must be aligned",
     Reason.GPUS_NOT_LINKED: "without enough free GPUs that are linked",
     Reason.FRAGMENTED_GPU: "with enough GPU memory in all, but not on one device",
-    Reason.GPU_MEMORY_UNKNOWN: "that does not say how much memory its GPUs have",
+    Reason.GPU_MEMORY_UNKNOWN: "without a word of how much memory their GPUs have",
     Reason.GPU_TOO_SMALL: "whose GPUs have less memory than asked",
     Reason.GPU_NOT_SHAREABLE: "whose GPUs are offered by resource slices and not shared",
     Reason.MIG_MISMATCH: "whose GPUs are partitioned otherwise",

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kai_ray.api import labels as L
 from kai_ray.cli import connect, output
 from kai_ray.cli.failures import missing
 from kai_ray.cli.lazy import LazyGroup
@@ -58,7 +59,8 @@ def queue(name: str) -> None:
         ("Parent", found.parent or "none (top level)"),
         ("Queues below", ", ".join(below)),
         ("Priority", str(found.priority)),
-        ("State", "Paused: starts nothing new" if found.paused else "Active"),
+        ("State", view.state_sentence(found)),
+        *view.policies(found),
     )
     units: tuple[tuple[str, Any, Any], ...] = (
         ("GPU (devices)", found.gpu, output.number),
@@ -117,6 +119,10 @@ def job(name: str) -> None:
         ("GPUs", output.number(row.gpus)),
         ("Position", f"{row.position} in queue {row.queue}" if row.position else ""),
         ("Nodes", ", ".join(row.nodes)),
+        ("Gave way", f"{row.evicted.message}, at {row.evicted.since}" if row.evicted else ""),
+        ("Waits for", f"pods of {', '.join(row.hold.victims)}" if row.hold else ""),
+        ("Room is kept", f"until {row.hold.until}" if row.hold else ""),
+        ("Topology", ", ".join(sorted({g.topology for g in row.gangs if g.topology}))),
         ("Age", output.age(row.created)),
     )
     gangs: tuple[Column[Any], ...] = (
@@ -143,10 +149,11 @@ def job(name: str) -> None:
         Column("GPUS", lambda p: output.number(P.gpus(p))),
         Column("PHASE", lambda p: P.phase(p)),
         Column("NODE", lambda p: P.node(p)),
+        *([Column("CARD", lambda p: ",".join(P.shares(p)))] if any(map(P.shares, members)) else ()),
         Column("AGE", lambda p: output.age(p["metadata"].get("creationTimestamp"))),
     )
     section("Pods", pods, members)
-    if row.status == "Waiting":
+    if row.status in ("Waiting", "Evicted"):
         _explain(connection, row)
     groups = [_group(port, row.namespace, g.name) for g in row.gangs]
     _ending(port, found.object, *[g for g in groups if g])
@@ -195,6 +202,8 @@ def node(name: str) -> None:
         ("Memory", row.memory),
         ("Pods", f"{row.pods} of {row.slots}"),
         ("Taints", ", ".join(taints)),
+        ("Quarantine", row.quarantine),
+        ("Reserved for", (obj["metadata"].get("labels") or {}).get(L.RESERVED_FOR) or ""),
         ("Age", output.age(row.created)),
     )
     labels = sorted((obj["metadata"].get("labels") or {}).items())
@@ -203,6 +212,12 @@ def node(name: str) -> None:
         Column("VALUE", lambda i: i[1]),
     )
     section("Labels", columns, labels)
+    cards: tuple[Column[Any], ...] = (
+        Column("CARD", lambda c: c.group),
+        Column("USED", lambda c: f"{c.used:.0%}"),
+        Column("PODS", lambda c: ", ".join(c.pods)),
+    )
+    section("Shared GPUs", cards, row.cards)
     running: tuple[Column[Object], ...] = (
         Column("NAMESPACE", lambda p: p["metadata"]["namespace"]),
         Column("POD", lambda p: p["metadata"]["name"]),

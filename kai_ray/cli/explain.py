@@ -10,6 +10,7 @@ from kai_ray.cli import connect, output
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.find import Found, find
 from kai_ray.cli.views.jobs import Job
+from kai_ray.cluster import resources as R
 
 if TYPE_CHECKING:
     from kai_ray.controllers.explain import Explanation, GangExplanation
@@ -32,11 +33,12 @@ HELP = {
     "PriorityNotAllowed": "kai describe queue {queue} shows the priority classes that it allows",
     "QueueNodePoolMismatch": "kai describe queue {queue} shows the node pools and GPU types it may "
     "use",
-    "ReservedForOthers": "kai get queues shows who has GPUs in reserve",
-    "MaxRunTimeReached": "kai queue set {queue} --max-run-time 24h, or submit it as smaller jobs",
+    "ReservedForOthers": "kai describe queue NAME and kai describe node NAME show what is kept",
+    "MaxRunTimeReached": "kubectl annotate queue {queue} kai.scheduler/max-run-time=24h "
+    "--overwrite allows longer runs",
     "QueueDrained": "kai queue resume {queue}",
-    "TopologyUnsatisfied": "kai get nodes -L shows who fills the domain; a preferred level instead "
-    "of a required one would start",
+    "TopologyUnsatisfied": "kai get nodes shows who fills the domain; a preferred level in place "
+    "of the required one would let it start",
     "TopologyNotFound": "kubectl get topologies shows which there are",
     "TopologyLevelNotFound": "kubectl get topologies -o yaml shows the levels there are",
     "FragmentedGpu": "kai get nodes shows which cards are shared; kai describe node NAME how full",
@@ -48,6 +50,9 @@ HELP = {
     "GpusNotLinked": "ask for fewer GPUs per pod, or for the policy best-effort",
     "BackingOff": "kubectl get events shows what refused the pods",
 }
+
+#: Events that say why a workload has no gang or no pods.
+_REFUSALS = ("InvalidPodGroup", "FailedCreate", "FailedCreatePod")
 
 
 @click.command("explain")
@@ -106,15 +111,31 @@ def document(connection: Connection, found: Found) -> dict[str, Any]:
 
 def _lines(connection: Connection, found: Found) -> list[str]:
     job = found.job
-    if job is None or not job.gangs:
-        return [_without_gang(found)]
-    return sentences(connection, job)
+    lines = sentences(connection, job) if job and job.gangs else [_without_gang(found)]
+    if job is None or not any(g.pods for g in job.gangs):
+        refused = _refused(connection, found)
+        lines += [f"  refused   {refused}"] * bool(refused)
+    return lines
 
 
 def _without_gang(found: Found) -> str:
     if found.job is not None and found.job.suspended:
         return f"{found} is suspended: `kai job resume {found.name}` puts it back into its queue"
     return f"{found} has no gang yet: its operator has made no pods, or it is not ours"
+
+
+def _refused(connection: Connection, found: Found) -> str:
+    """What stopped the pods or the gang from being made, as the last event about it says."""
+    fields = f"involvedObject.kind={found.resource.kind},involvedObject.name={found.name}"
+    events = connection.port.list(R.EVENT, found.namespace, fields=fields).items
+    uid = found.object["metadata"].get("uid")
+    told = [
+        e
+        for e in events
+        if e.get("reason") in _REFUSALS and e["involvedObject"].get("uid") in (None, "", uid)
+    ]
+    last = max(told, key=lambda e: e.get("lastTimestamp") or "", default=None)
+    return str(last.get("message")) if last else ""
 
 
 def _explanations(connection: Connection, job: Job) -> list[Explanation]:
@@ -153,6 +174,8 @@ def _gang(gang: GangExplanation, job: Job) -> list[str]:
         lines.append(f"  evicted   {gang.evicted}")
     if gang.waits_for:
         lines.append(f"  victims   {gang.waits_for}")
+    if gang.protected:
+        lines.append(f"  protected {gang.protected}")
     if gang.behind:
         lines.append(f"  behind    {', '.join(gang.behind)}")
     if gang.reason in HELP:

@@ -5,6 +5,8 @@ Nothing on the server takes part: the same decision is made again here, on what 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import Clock, SystemClock
@@ -22,6 +24,7 @@ from kai_ray.controllers.explanation import (
 )
 from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
+from kai_ray.controllers.protection import protected_sentence
 from kai_ray.controllers.shard_choice import shard_of
 from kai_ray.controllers.verdict import Verdict, Verdicts
 from kai_ray.controllers.words import amount, word
@@ -29,9 +32,19 @@ from kai_ray.encode import ADDED_RESOURCES, RESOURCES, EncodeConfig, Encoded, En
 from kai_ray.podgrouper.members import Members
 from kai_ray.scheduler import DEFAULT, Policy, decide
 from kai_ray.scheduler.plan import Wait
+from kai_ray.scheduler.reason import Reason
 
 _PAGE = 500
 _FEW = 5
+#: Waits that nobody's leaving would end.
+_NOT_FOR_ROOM = (
+    Reason.GANG_INCOMPLETE,
+    Reason.POD_GATED,
+    Reason.SUSPENDED,
+    Reason.MISCONFIGURED,
+    Reason.OVER_LIMIT,
+    Reason.NON_PREEMPTIBLE_OVER_QUOTA,
+)
 _QUEUE_ROWS = ("cpu", "memory", "gpu")
 
 __all__ = ["Explanation", "GangExplanation", "Nearest", "QueueExplanation", "explain_workload"]
@@ -67,7 +80,13 @@ def explain_workload(
 
     verdicts = Verdicts(encoded, cycle.plan.waits, queue_of)
     gangs = gang_facts(cycle)
-    found = [_gang(cycle, gangs, verdicts, g, queue_of(key_of(g))) for g in chosen]
+    found = [
+        replace(
+            _gang(cycle, gangs, verdicts, g, queue_of(key_of(g))),
+            protected=_protected(encoded, verdicts.waits.get(key_of(g)), policy),
+        )
+        for g in chosen
+    ]
     found.sort(key=lambda g: (g.state != "Waiting", g.name))
     return Explanation(kind, name, namespace, _summary(kind, name, found), tuple(found))
 
@@ -169,6 +188,12 @@ def _gang(
         evicted=evicted_sentence(group) if state in ("Waiting", "Starting") else "",
         waits_for=hold_sentence(group, cycle.encoded.snapshot.now_s),
     )
+
+
+def _protected(encoded: Encoded, wait: Wait | None, policy: Policy) -> str:
+    if wait is None or wait.reason in _NOT_FOR_ROOM:
+        return ""
+    return protected_sentence(encoded, wait.gang, policy.evicting)
 
 
 def _placed_now(cycle: Cycle, row: int) -> int:

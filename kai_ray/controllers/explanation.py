@@ -40,6 +40,7 @@ class GangExplanation:
     wanted: int = 0
     placeable: int = 0
     evicted: str = ""  # for whom and by which rule it had to leave, if it has not started since
+    protected: str = ""  # who may not be evicted for it yet, by minimum runtime
     waits_for: str = ""  # whose pods leave for it, and until when their room is kept
 
 

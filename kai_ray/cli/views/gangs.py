@@ -49,6 +49,7 @@ class Gang:
     subgroups: tuple[tuple[str, int, int, int], ...]  # name, minimum, pods, running
     evicted: Evicted | None = None  # had to leave, and has not started since
     hold: Hold | None = None
+    topology: str = ""  # what it asks of the topology, in words
 
     @property
     def wanted(self) -> int:
@@ -102,6 +103,7 @@ def gang(group: Object, pods: list[Object]) -> Gang:
         nodes=tuple(sorted({n for p in pods if (n := P.node(p))})),
         evicted=evicted(group),
         hold=hold(group),
+        topology=topology(spec),
         subgroups=subgroups,
     )
 
@@ -144,6 +146,17 @@ def hold(group: Object) -> Hold | None:
     except (ValueError, AttributeError):
         return None
     return Hold(tuple(map(str, victims)), str(until)) if until else None
+
+
+def topology(spec: Object) -> str:
+    """What the gang asks of the topology: "one rack of cluster, if possible one host"."""
+    bond = spec.get("topologyConstraint") or {}
+    name = bond.get("topology") or ""
+    required, preferred = bond.get("requiredTopologyLevel"), bond.get("preferredTopologyLevel")
+    parts = [f"one {required}"] * bool(required) + [f"if possible one {preferred}"] * bool(
+        preferred
+    )
+    return f"{', '.join(parts)} (Topology {name})" if name and parts else ""
 
 
 def waiting_for(group: Object) -> tuple[str, str]:

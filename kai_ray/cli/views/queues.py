@@ -54,6 +54,18 @@ class Queue:
     created: str
     object: Object
 
+    @property
+    def annotations(self) -> Object:
+        return self.object["metadata"].get("annotations") or {}
+
+    @property
+    def state(self) -> str:
+        if L.DRAINED in self.annotations:
+            return "Drained"
+        if L.DRAIN_DEADLINE in self.annotations:
+            return "Draining"
+        return "Paused" if self.paused else "Active"
+
 
 COLUMNS: tuple[Column[Queue], ...] = (
     Column("NAME", lambda q: q.name),
@@ -64,7 +76,7 @@ COLUMNS: tuple[Column[Queue], ...] = (
     Column("BORROWED", lambda q: output.number(q.gpu.borrowed)),
     Column("PENDING", lambda q: output.number(q.gpu.pending)),
     Column("PRIORITY", lambda q: str(q.priority)),
-    Column("STATE", lambda q: "Paused" if q.paused else "Active"),
+    Column("STATE", lambda q: q.state),
     Column("LIMIT", lambda q: output.number(q.gpu.limit), wide=True),
     Column("WEIGHT", lambda q: output.number(q.gpu.weight), wide=True),
     Column("CPU-QUOTA", lambda q: cores(q.cpu.quota), wide=True),
@@ -118,6 +130,37 @@ def queue(obj: Object, depth: int = 0) -> Queue:
         created=meta.get("creationTimestamp") or "",
         object=obj,
     )
+
+
+def state_sentence(queue: Queue) -> str:
+    deadline = queue.annotations.get(L.DRAIN_DEADLINE)
+    return {
+        "Drained": f"Drained: starts nothing, what ran was evicted at {deadline}",
+        "Draining": f"Draining: starts nothing, what still runs at {deadline} is evicted",
+        "Paused": "Paused: starts nothing new",
+    }.get(queue.state, "Active")
+
+
+_POLICIES = (
+    ("Placement", L.PLACEMENT_STRATEGY),
+    ("Default class", L.DEFAULT_PRIORITY_CLASS),
+    ("Allowed classes", L.ALLOWED_PRIORITY_CLASSES),
+    ("Node pools", L.NODE_POOLS),
+    ("GPU types", L.GPU_TYPES),
+    ("Max run time", L.MAX_RUN_TIME),
+    ("Reserved GPUs", L.RESERVED_GPUS),
+)
+_RUNTIMES = (
+    ("Min runtime, preempt", "preemptMinRuntime"),
+    ("Min runtime, reclaim", "reclaimMinRuntime"),
+)
+
+
+def policies(queue: Queue) -> list[tuple[str, str]]:
+    """What the queue states beyond amounts; what it inherits is said by the queues above."""
+    spec = queue.object.get("spec") or {}
+    stated = [(name, str(queue.annotations.get(key) or "")) for name, key in _POLICIES]
+    return stated + [(name, str(spec.get(key) or "")) for name, key in _RUNTIMES]
 
 
 def _amount(obj: Object, resource: str) -> Amount:
