@@ -129,10 +129,9 @@ def _key(pod: dict[str, Any], spec: dict[str, Any]) -> bytes:
         if b"atchLabelKeys" in text:
             parts.append(meta.get("labels"))
     annotations = meta.get("annotations")
-    if annotations:
-        if len(annotations) > 1 or names.POD_GROUP not in annotations:
-            parts.append([annotations.get(k) for k in _SHARING])
-            parts += [k for k in annotations if k.startswith(names.MIG_PREFIX)]
+    if annotations and (len(annotations) > 1 or names.POD_GROUP not in annotations):
+        parts.append([annotations.get(k) for k in _SHARING])
+        parts += [k for k in annotations if k.startswith(names.MIG_PREFIX)]
     return _encode(parts)
 
 

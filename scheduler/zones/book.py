@@ -91,9 +91,10 @@ class ZoneBook:
 
     def lax(self, klass: int, at: slice | Codes) -> Bools:
         """[n] nodes where the class fits however badly it is aligned."""
+        without: Bools = self.facts.count[at] == 0
         if self.strict(klass):
-            return np.zeros(self.facts.count[at].shape[0], dtype=np.bool_)
-        return (self.policy(klass, at) <= ZonePolicy.BEST_EFFORT) | (self.facts.count[at] == 0)
+            return np.zeros_like(without)
+        return (self.policy(klass, at) <= ZonePolicy.BEST_EFFORT) | without
 
     def allows(self, klass: int, at: slice | Codes) -> Bools:
         """[n] nodes where a pod of the class can be aligned as it must be."""

@@ -76,7 +76,7 @@ def table(
         for task, zone, row, amount in holds:
             if staying[task]:
                 available[zone, row, tasks.node[task]] -= amount
-    rows = [list(resources).index(_ROWS.get(name, name)) for name in names]
+    rows = [list(resources).index(_ROWS.get(name) or name) for name in names]
     units = [_unit(names, rows, request, guaranteed) for request, guaranteed in kinds]
     columns = np.array(holds, dtype=np.int64).reshape(-1, 4).T
     return Zones(
@@ -103,7 +103,8 @@ def predicted(plan: Plan, resources: Sequence[str]) -> dict[int, Held]:
     found: dict[int, list[tuple[int, str, int]]] = {}
     columns = (plan.zone_task, plan.zone_index, plan.zone_resource, plan.zone_amount)
     for task, zone, row, amount in zip(*(c.tolist() for c in columns), strict=True):
-        name = names.get(resources[row], resources[row])
+        resource = str(resources[row])
+        name = names.get(resource, resource)
         found.setdefault(task, []).append((zone, name, amount))
     return {task: tuple(pieces) for task, pieces in found.items()}
 

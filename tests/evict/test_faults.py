@@ -54,7 +54,7 @@ def _life(folder: Path, at: int, mode: Mode) -> tuple[dict[str, Any], int, int]:
     """(the end, writes of the first life, pods that had to leave)."""
     world = _start(folder)
     port = FaultyPort(world.store, at, mode)
-    world.cluster.runtime.port = port
+    world.cluster.runtime.port = port  # pyright: ignore[reportAttributeAccessIssue]
     left = _count_leavers(world)
     _claim(world)
     try:

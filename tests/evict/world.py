@@ -66,7 +66,7 @@ class EvictWorld:
         labels = more.pop("labels", {})
         if priority:
             labels[L.PRIORITY_CLASS] = priority
-        spec = {"parallelism": pods, "completions": pods, "backoffLimit": 0}
+        spec: Object = {"parallelism": pods, "completions": pods, "backoffLimit": 0}
         spec["template"] = {"spec": pod_spec(gpus)}
         self.create(R.JOB, name, spec, queue, annotations=annotations, labels=labels, **more)
 
