@@ -223,7 +223,7 @@ def _job(
         gang(g, members.get((namespace, g["metadata"]["name"]), []))
         for g in sorted(groups, key=lambda g: g["metadata"]["name"])
     )
-    suspended = owner is not None and is_suspended(*owner)
+    suspended = owner is not None and (is_suspended(*owner) or _told_to_stop(owner[1]))
     status = _status(gangs, outcome(owner[1]) if owner else "", suspended)
     evicted = next((g.evicted for g in gangs if g.evicted), None)
     if not _is_out(status, evicted, owner[1] if owner else {}):
@@ -260,6 +260,12 @@ def _job(
         evicted=evicted,
         hold=hold,
     )
+
+
+def _told_to_stop(owner: Object) -> bool:
+    """Suspended by annotation: kinds that have no field for it."""
+    annotations = (owner.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(L.SUSPENDED) == "true"
 
 
 def _is_out(status: str, evicted: Evicted | None, owner: Object) -> bool:
