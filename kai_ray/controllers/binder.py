@@ -73,7 +73,7 @@ class Binder:
         spoiled = {g.group for g in grants if not self._valid(g)}
         good = [g for g in grants if g.group not in spoiled]
         for g in good:
-            self._encoder.assume(g.pod, g.uid, g.node, g.groups)
+            self._encoder.assume(g.pod, g.uid, g.node, g.groups, g.zones)
             self._open.setdefault(g.group, {})[g.pod] = g
         self._send(good)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kai_ray.cluster.port import Key
+from kai_ray.cluster.port import Key, Object
 from kai_ray.scheduler.snapshot import (
     GPU,
     QUEUE_RESOURCES,
@@ -213,12 +213,19 @@ class Assembly:
     def _zoned(self, snapshot: Snapshot, shapes: tuple[Shape, ...], names: Names) -> Snapshot:
         """The same with the zones inside nodes, if anybody tells of any or asks for them."""
         told = {name: self._encoder.zones_of(name) for name in names.nodes}
+        assumed = self._encoder.assumed_zones
+
+        def pod_at(row: int) -> tuple[Key, Object | None]:
+            key = names.pod(row)
+            notes = assumed.get(key)
+            return key, {"metadata": {"annotations": notes}} if notes else names.pod_object(row)
+
         zones, links = zone_table.build(
             list(told.values()),
             shapes,
             snapshot.tasks,
             snapshot.resources,
-            lambda row: (names.pod(row), names.pod_object(row)),
+            pod_at,
         )
         if zones is None and links is None:
             return snapshot

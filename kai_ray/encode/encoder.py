@@ -70,6 +70,8 @@ class Encoder:
         self._rows: dict[Key, groups.GroupRow] = {}
         self._other_version = 0
         self._assumed_devices: dict[Key, Grants] = {}
+        self.assumed_zones: dict[Key, dict[str, str]] = {}
+        """Annotations that a pod gets with its bind, as long as its object has none."""
         self._requested_devices: dict[Key, tuple[Key, Grants]] = {}
         self._assembly = Assembly(self)
         self._takers: dict[Resource, Callable[[Key, Object | None], None]] = {
@@ -121,12 +123,22 @@ class Encoder:
         """When the next releasing pod becomes stuck; inf = never."""
         return self._assembly.next_stuck_s(now_s)
 
-    def assume(self, pod: Key, uid: str, node: str, groups: tuple[str, ...] = ()) -> None:
+    def assume(
+        self,
+        pod: Key,
+        uid: str,
+        node: str,
+        groups: tuple[str, ...] = (),
+        zones: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         """Counts a pod as placed from now on, until its object says so or `forget` is called.
 
-        `groups` name the devices that it shares.
+        `groups` name the devices that it shares, `zones` are the annotations that tell which zones
+        of the node it is to hold.
         """
         self._grant(pod, uid, groups)
+        if zones:
+            self.assumed_zones[pod] = dict(zones)
         self.pods.assume(pod, uid, node)
 
     def _grant(self, pod: Key, uid: str, groups: tuple[str, ...]) -> None:
@@ -139,6 +151,7 @@ class Encoder:
     def forget(self, pod: Key) -> None:
         """Takes an assumption back: the pod is pending again."""
         self._grant(pod, "", ())
+        self.assumed_zones.pop(pod, None)
         self.pods.forget(pod)
 
     def hold(self, group: Key) -> None:
@@ -306,6 +319,8 @@ class Encoder:
     def _pod(self, key: Key, new: Object | None) -> None:
         if self._assumed_devices and (new is None or groups_of(new)):
             self._grant(key, "", ())
+        if self.assumed_zones and (new is None or new["spec"].get("nodeName")):
+            self.assumed_zones.pop(key, None)
         self.pods.put(key, new)
 
     def _bind_request(self, key: Key, new: Object | None) -> None:

@@ -243,3 +243,23 @@ def test_a_queue_says_how_pods_are_aligned_that_do_not_say_it_themselves() -> No
     world.store.create(kinds.POD, pod("free", cpu="6", annotations=own))
     world.run(2.0)
     assert set(world.placed()) == {"free"}
+
+
+def test_a_bind_that_is_not_seen_yet_holds_its_zones() -> None:
+    encoder = Encoder()
+    encoder.apply(kinds.NODE, None, node("a"))
+    encoder.apply(kinds.QUEUE, None, objects.queue("team"))
+    encoder.apply(kinds.POD_GROUP, None, objects.podgroup("g"))
+    made = pod("p")
+    made["metadata"]["uid"] = "u"
+    encoder.apply(kinds.POD, None, made)
+    key = encoder.snapshot(NOW).names.pod(0)
+    told = json.dumps([{"zone": "node-1", "amount": {"cpu": "3"}}])
+    encoder.assume(key, "u", "a", (), ((names.NUMA_PREDICTED, told),))
+    held = encoder.snapshot(NOW).snapshot.zones
+    assert held is not None
+    assert held.available[:, 0, 0].tolist() == [4000, 1000]
+    encoder.forget(key)
+    free = encoder.snapshot(NOW).snapshot.zones
+    assert free is not None
+    assert free.available[:, 0, 0].tolist() == [4000, 4000]
