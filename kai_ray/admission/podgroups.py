@@ -7,7 +7,6 @@ from typing import Any
 
 from kai_ray.admission.refusal import cause, refusal
 from kai_ray.admission.topologies import constraint_causes
-from kai_ray.admission.topologies import constraint_causes
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, Object, Port
 from kai_ray.encode import traits
