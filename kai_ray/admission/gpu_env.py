@@ -2,7 +2,7 @@
 
 The environment variable GPU_PORTION is read from the annotation that arrives with the bind, through
 the downward API: nothing has to be written besides. The container is the first, or the one that the
-annotation gpu-fraction-container-name names (semantics §1.8).
+annotation gpu-fraction-container-name names.
 """
 
 from __future__ import annotations

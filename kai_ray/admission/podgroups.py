@@ -1,4 +1,4 @@
-"""PodGroups: a tree of subgroups that can be satisfied (semantics-0.17 §1.2)."""
+"""PodGroups: a tree of subgroups that can be satisfied (KAI 0.17, PodGroup)."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class PodAdmission:
 
 
 def _share_causes(pod: Object) -> list[Object]:
-    """Parts of GPUs that nobody could give (semantics §1.8)."""
+    """Parts of GPUs that nobody could give (KAI 0.17, admission)."""
     annotations = pod["metadata"].get("annotations") or {}
     try:
         gpu_asks.read(annotations, requests.effective(pod["spec"]))

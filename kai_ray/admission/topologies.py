@@ -1,4 +1,4 @@
-"""Topologies whose names are clear, and constraints that name what exists (semantics-0.17 §1.4)."""
+"""Topologies whose names are clear, and constraints that name what exists (KAI 0.17, Topology)."""
 
 from __future__ import annotations
 

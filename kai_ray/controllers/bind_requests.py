@@ -1,4 +1,4 @@
-"""Works off BindRequest objects, ours or those another of KAI's tools made (semantics §8.1-8.2).
+"""Works off BindRequest objects, ours or those another of KAI's tools made (KAI 0.17, binder).
 
 In the mode `bindRequests: always` a decision is a BindRequest and this is what binds it; requests
 that are found in other modes are served as well. All that are due are bound side by side.

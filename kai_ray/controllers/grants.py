@@ -177,7 +177,7 @@ def _received(g: Grant) -> Object:
 
 
 def request(port: Port, g: Grant, config: ControlConfig) -> Write:
-    """A BindRequest in place of the bind (semantics §1.3)."""
+    """A BindRequest in place of the bind (KAI 0.17, BindRequest v1alpha2)."""
     labels = {SELECTED_NODE: g.node}
     if config.encode.node_pool:
         labels[config.encode.node_pool_key] = config.encode.node_pool

@@ -18,7 +18,6 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.conditions import condition, find, merged
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.controllers.events import Events
-from kai_ray.controllers.owners import top_owner
 from kai_ray.encode.queue_policy import QueuePolicy
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import ALLOCATED, Floats
@@ -91,7 +90,8 @@ class QueueDeadlines:
             return
         note = {"metadata": {"annotations": {names.MAX_RUN_TIME_REACHED: rfc3339(now)}}}
         if self._patch(kinds.POD_GROUP, key, note):
-            self._say(group, "MaxRunTimeReached", f"ran for {limit:g} s, the most its queue allows")
+            message = f"ran for {limit:g} s, the most its queue allows"
+            self._events.tell(group, "MaxRunTimeReached", message, warning=True)
 
     def _warn(self, key: Key, end: float, now: float) -> None:
         group = self._groups.get(key.name, key.namespace)
@@ -103,7 +103,7 @@ class QueueDeadlines:
         message = f"its queue ends it at {rfc3339(end)}"
         made = condition(ENDS_SOON, True, "EndsSoon", message, now=rfc3339(now))
         self._set_condition(kinds.POD_GROUP, key, group, made)
-        self._say(group, "MaxRunTimeNear", message)
+        self._events.tell(group, "MaxRunTimeNear", message, warning=True)
 
     # ------------------------------------------------------------------ drains
 
@@ -159,14 +159,6 @@ class QueueDeadlines:
             return False
         self._runtime.informer(resource).remember(answer)
         return True
-
-    def _say(self, group: Object, reason: str, message: str) -> None:
-        meta = group["metadata"]
-        key = Key(meta.get("namespace") or "", meta["name"])
-        self._events.warn(kinds.POD_GROUP, key, meta.get("uid") or "", reason, message)
-        owner = top_owner(group)
-        if owner is not None:
-            self._events.warn(owner.resource, owner.key, owner.uid, reason, message)
 
 
 def _limits(policies: tuple[QueuePolicy, ...]) -> Floats:

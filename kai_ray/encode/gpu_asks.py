@@ -1,8 +1,8 @@
 """How a pod asks for parts of GPUs: fraction, memory and number of devices, MIG profiles.
 
-Sources: KAI 0.17, annotations gpu-fraction, gpu-memory, gpu-fraction-num-devices (semantics §1.8,
-§1.9); NVIDIA device plugin, resources nvidia.com/mig-<slices>g.<memory>gb with attributes (+me as
-".me"). The same reading refuses bad values at admission and keeps the pods inert that slip by.
+Sources: KAI 0.17, annotations gpu-fraction, gpu-memory, gpu-fraction-num-devices; NVIDIA device
+plugin, resources nvidia.com/mig-<slices>g.<memory>gb with attributes (+me as ".me"). The same
+reading refuses bad values at admission and keeps the pods inert that slip by.
 """
 
 from __future__ import annotations

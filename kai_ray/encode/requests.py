@@ -1,7 +1,7 @@
 """What a pod asks for: effective requests as the scheduler and the kubelet count them.
 
 max( containers + sidecars , every ordinary init container + the sidecars declared before it )
-+ overhead (semantics-0.17 §2.1). A request that is missing is the limit, as API servers default it.
++ overhead (KAI 0.17). A request that is missing is the limit, as API servers default it.
 Pod-level requests, where given, replace the sum over containers (Kubernetes PodLevelResources).
 """
 
