@@ -96,6 +96,16 @@ def test_a_suspended_job_without_a_gang_is_listed() -> None:
     assert (job.name, job.kind, job.queue, job.status) == ("t", "PyTorchJob", "a", "Suspended")
 
 
+def test_pods_that_leave_are_not_counted_beside_those_that_take_their_place() -> None:
+    leaving = [pod(f"old-{i}", "pg", "Running", "n0", gpus=8) for i in (0, 1)]
+    for one_of in leaving:
+        one_of["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    coming = [pod(f"new-{i}", "pg", gpus=8) for i in (0, 1)]
+    both, last = gangs.gang(group("pg"), leaving + coming), gangs.gang(group("pg"), leaving)
+    assert (both.pods, both.gpus, both.nodes) == (2, 16, ())
+    assert (last.pods, last.gpus, last.nodes) == (2, 16, ("n0",))
+
+
 def test_a_job_that_another_workload_owns_is_not_listed_by_itself() -> None:
     reference = {"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "1", "controller": True}
     child = {

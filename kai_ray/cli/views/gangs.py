@@ -68,8 +68,9 @@ class Gang:
 
 
 def gang(group: Object, pods: list[Object]) -> Gang:
-    """A PodGroup with its pods counted."""
+    """A PodGroup with its pods counted; one that leaves counts until there are others."""
     spec = group.get("spec") or {}
+    pods = [p for p in pods if not p["metadata"].get("deletionTimestamp")] or pods
     by_subgroup: dict[str, list[Object]] = defaultdict(list)
     for pod in pods:
         name = (pod["metadata"].get("labels") or {}).get(L.SUBGROUP) or ""
