@@ -121,14 +121,18 @@ class RayJobOperator:
             status["jobDeploymentStatus"] = "Suspending"
         return None
 
-    def _initializing(self, job: Object, status: Object) -> float | None:
+    def _going_on(self, job: Object, status: Object) -> tuple[Object | None, float | None]:
+        """The cluster of an attempt that may go on, if it is there, and the seconds it has left."""
         if job["spec"].get("suspend"):
             status["jobDeploymentStatus"] = "Suspending"
-            return None
+            return None, None
         left = self._deadline(job, status)
         if left is not None and left <= 0:
-            return None
-        cluster = self._cluster(job, status)
+            return None, None
+        return self._cluster(job, status), left
+
+    def _initializing(self, job: Object, status: Object) -> float | None:
+        cluster, left = self._going_on(job, status)
         if cluster is None:
             return left
         cluster_status = cluster.get("status") or {}
@@ -157,13 +161,7 @@ class RayJobOperator:
         return None
 
     def _running(self, job: Object, status: Object) -> float | None:
-        if job["spec"].get("suspend"):
-            status["jobDeploymentStatus"] = "Suspending"
-            return None
-        left = self._deadline(job, status)
-        if left is not None and left <= 0:
-            return None
-        cluster = self._cluster(job, status)
+        cluster, left = self._going_on(job, status)
         if cluster is None:
             return left
         status["rayClusterStatus"] = cluster.get("status") or {}
