@@ -10,7 +10,8 @@ from dataclasses import replace
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import Clock, SystemClock
-from kai_ray.cluster.port import Key, NotFound, Object, Port, Resource, key_of
+from kai_ray.cluster.pages import listed
+from kai_ray.cluster.port import Key, NotFound, Object, Port, key_of
 from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
 from kai_ray.controllers.conditions import find
@@ -34,7 +35,6 @@ from kai_ray.scheduler import DEFAULT, Policy, decide
 from kai_ray.scheduler.plan import Wait
 from kai_ray.scheduler.reason import Reason
 
-_PAGE = 500
 _FEW = 5
 #: Waits that nobody's leaving would end.
 _NOT_FOR_ROOM = (
@@ -97,26 +97,11 @@ def _listed(
     encoder = Encoder(config, member_of)
     groups: dict[Key, Object] = {}
     for resource in (*RESOURCES, *ADDED_RESOURCES):
-        for obj in _all(port, resource):
+        for obj in listed(port, resource, unless=NotFound):  # a kind not served has none
             encoder.apply(resource, None, obj)
             if resource == kinds.POD_GROUP:
                 groups[key_of(obj)] = obj
     return encoder, groups
-
-
-def _all(port: Port, resource: Resource) -> list[Object]:
-    """Every object; a kind the server does not know has none."""
-    found: list[Object] = []
-    token = ""
-    while True:
-        try:
-            page = port.list(resource, limit=_PAGE, continue_token=token)
-        except NotFound:
-            return found
-        found += page.items
-        token = page.continue_token
-        if not token:
-            return found
 
 
 def _belongs(group: Object, kind: str, name: str, namespace: str) -> bool:

@@ -6,14 +6,13 @@ import dataclasses
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import ApiError, NotFound, Object, Port, Resource, key_of
+from kai_ray.cluster.pages import listed
+from kai_ray.cluster.port import ApiError, NotFound, Object, Port, key_of
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.encode import EncodeConfig
 from kai_ray.encode.problems import Malformed
 from kai_ray.encode.shard_spec import read
 from kai_ray.scheduler import Policy
-
-_PAGE = 500
 
 
 def shard_of(
@@ -25,7 +24,7 @@ def shard_of(
     policy: Policy,
 ) -> tuple[EncodeConfig | None, Policy]:
     """`config` and `policy` as they are where no SchedulingShard says otherwise."""
-    shards = _all(port, kinds.SCHEDULING_SHARD)
+    shards = listed(port, kinds.SCHEDULING_SHARD, unless=ApiError)
     if not shards:
         return config, policy
     base = config or EncodeConfig()
@@ -48,7 +47,7 @@ def _pool(port: Port, kind: str, name: str, namespace: str, config: EncodeConfig
         except NotFound:
             return ""
         group = (pod["metadata"].get("annotations") or {}).get(names.POD_GROUP) or ""
-    for found in _all(port, kinds.POD_GROUP):
+    for found in listed(port, kinds.POD_GROUP, unless=ApiError):
         key = key_of(found)
         if key.namespace == namespace and (
             key.name == group if group else _owned(found, kind, name)
@@ -64,17 +63,3 @@ def _owned(group: Object, kind: str, name: str) -> bool:
         and kind.lower() in (owner.resource.kind.lower(), owner.resource.plural)
         for owner in (top_owner(group), controller(group))
     )
-
-
-def _all(port: Port, resource: Resource) -> list[Object]:
-    found: list[Object] = []
-    token = ""
-    while True:
-        try:
-            page = port.list(resource, limit=_PAGE, continue_token=token)
-        except ApiError:
-            return found
-        found += page.items
-        token = page.continue_token
-        if not token:
-            return found
