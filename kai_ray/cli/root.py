@@ -16,6 +16,7 @@ from kai_ray.cluster.port import ApiError
 
 COMMANDS = {
     "up": Lazy("up", "up", "Start a cluster of simulated nodes on this machine"),
+    "run": Lazy("run", "run", "Run the scheduler on a cluster until stopped"),
     "demo": Lazy("demo", "demo", "Run real workloads on such a cluster and show what happens"),
     "plan": Lazy("plan", "plan", "Show which gangs a manifest becomes, without a cluster"),
     "submit": Lazy("submit", "submit", "Submit manifests as they are"),
@@ -25,6 +26,7 @@ COMMANDS = {
     "queue": Lazy("queue", "queue", "Create, change, pause and resume queues"),
     "job": Lazy("job", "job", "Suspend, resume and delete jobs"),
     "crds": Lazy("crds", "crds", "Print the custom resource definitions"),
+    "policies": Lazy("policies", "policies", "Print the admission policies"),
     "version": Lazy("version", "version", "Show versions and the cluster in use"),
 }
 

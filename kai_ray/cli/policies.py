@@ -1,0 +1,44 @@
+"""`kai policies`: the admission policies, made from the rules that the code itself uses."""
+
+from __future__ import annotations
+
+import click
+
+from kai_ray.cli import connect, output
+
+
+@click.command("policies")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["yaml", "json", "name"]),
+    default="yaml",
+    show_default=True,
+    help="How to print.",
+)
+@click.option("--scheduler-name", default="kai-scheduler", show_default=True, help="Our name.")
+@click.option(
+    "--detect", is_flag=True, help="Ask the cluster which version of each policy it serves."
+)
+@connect.connected
+def policies(form: str, scheduler_name: str, detect: bool) -> None:
+    """Print admission policies: `kai policies | kubectl apply --server-side -f -`.
+
+    Pods of namespaces labelled kai.scheduler/managed=true become ours; what nobody could grant is
+    refused. A server that serves no MutatingAdmissionPolicy (before Kubernetes 1.36) needs the
+    webhook for the first: --detect leaves that policy out there.
+    """
+    from kai_ray.admission import policies as made
+
+    version = made.MUTATING_VERSIONS[0]
+    if detect:
+        version = made.mutating_version(connect.open_connection().port)
+    found = made.policies((scheduler_name,), version)
+    if form == "name":
+        for policy in found:
+            click.echo(f"{policy['kind'].lower()}/{policy['metadata']['name']}")
+    elif form == "json":
+        output.print_document(output.object_list(found), "json")
+    else:
+        click.echo("---\n".join(output.to_yaml(p) for p in found), nl=False)
