@@ -210,6 +210,13 @@ class Runtime:
             found = self._informers[resource] = Informer(resource, self._signal.set)
         return found
 
+    def disconnected(self) -> list[str]:
+        """Plurals of the kinds whose caches are not kept up to date just now."""
+        return sorted(i.resource.plural for i in self._all() if not i.connected)
+
+    def _all(self) -> list[Informer]:
+        return list(self._informers.values())
+
     def add(self, controller: Controller) -> None:
         if controller.name in self._controllers:
             raise ValueError(f"two controllers are called {controller.name!r}")
@@ -234,7 +241,7 @@ class Runtime:
         """Pumps and reconciles until nothing is due; when the next key is due, or None."""
         while not self._stop.is_set():
             changed = 0
-            for informer in list(self._informers.values()):
+            for informer in self._all():
                 try:
                     changed += informer.pump(self.port)
                 except ApiError as error:

@@ -41,12 +41,19 @@ class Shards:
         default: Control,
         member_of: MemberOf | None = None,
         state: Path | None = None,
+        *,
+        only: str | None = None,
     ) -> None:
-        """`default` serves what has no node pool label; `state` is the folder of history files."""
+        """`default` serves what has no node pool label; `state` is the folder of history files.
+
+        With `only`, the value of one node pool, `default` serves that one and nothing else runs.
+        """
         self._config = config
+        self._only = only
         self._member_of = member_of
         self._state = state
-        self._running: dict[str, _Running] = {"": _Running(default, config.usage)}
+        self._home = only or ""
+        self._running: dict[str, _Running] = {self._home: _Running(default, config.usage)}
         self._count = 0
 
     def close(self) -> None:
@@ -71,22 +78,24 @@ class Shards:
                 continue
             self._serve(shard, served)
         for pool in self._running.keys() - served.keys():
-            if pool:
+            if pool != self._home:
                 self._running.pop(pool).retire()
             else:
-                self._apply(self._running[""], ShardSettings("", DEFAULT, self._config.usage))
+                self._apply(self._running[pool], ShardSettings(pool, DEFAULT, self._config.usage))
         return _TELL_EVERY_S if served else None
 
     def _serve(self, shard: Object, served: dict[str, str]) -> None:
         """Brings what runs in line with one object, and says on it what became of that."""
         name = shard["metadata"]["name"]
+        if self._only is not None and _pool(shard) != self._only:
+            return
         try:
             settings = read(shard, self._config.usage, self._state)
             if settings.pool in served:
                 mend = f"{settings.pool!r} is served by {served[settings.pool]}: name another pool"
                 raise Malformed("spec.partitionLabelValue", mend)
         except Malformed as error:
-            pool = str((shard.get("spec") or {}).get("partitionLabelValue") or "")
+            pool = _pool(shard)
             if pool in self._running:
                 served.setdefault(pool, name)
             self._say(shard, False, "Misconfigured", str(error))
@@ -135,6 +144,10 @@ class Shards:
             self._runtime.enqueue(self.name, "look", 1.0)
             return
         self._objects.remember(answer)
+
+
+def _pool(shard: Object) -> str:
+    return str((shard.get("spec") or {}).get("partitionLabelValue") or "")
 
 
 class _Running:

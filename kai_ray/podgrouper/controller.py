@@ -56,13 +56,20 @@ class Podgrouper:
     """The controller, and through `member_of` the index that admission and the encoder ask.
 
     say: told of refusals as Warning events; without it the controller writes events itself.
+    writes: False for the index alone, where the controller runs in another process.
     """
 
     name = "podgrouper"
 
     def __init__(
-        self, settings: Settings | None = None, *, port: Port | None = None, say: Say | None = None
+        self,
+        settings: Settings | None = None,
+        *,
+        port: Port | None = None,
+        say: Say | None = None,
+        writes: bool = True,
     ) -> None:
+        self._writes = writes
         self.settings = settings or Settings()
         self.reader = ClusterReader(port)
         self.members = Members(self.reader, self.settings)
@@ -180,6 +187,8 @@ class Podgrouper:
     def reconcile(self, key: str) -> float | None:
         if key == _DISCOVER:
             self._discover()
+            return None
+        if not self._writes:
             return None
         kind, namespace, name = key.split("|", 2)
         group, _, kind = kind.rpartition("/")

@@ -16,10 +16,9 @@ from kai_ray.cluster.memory import MemoryStore, install_defaults
 from kai_ray.cluster.port import AlreadyExists, Object, Port
 from kai_ray.cluster.runtime import Controller, Runtime
 from kai_ray.controllers import ControlConfig
-from kai_ray.controllers.compose import compose
-from kai_ray.controllers.shards import Shards
 from kai_ray.encode import EncodeConfig
-from kai_ray.podgrouper.controller import Podgrouper
+from kai_ray.manager.composition import Composition
+from kai_ray.manager.config import ManagerConfig
 from kai_ray.podgrouper.workload import Settings
 
 from . import operators
@@ -58,11 +57,11 @@ class EmbeddedCluster:
             path = Path(state_dir) / STATE_FILE
         seed = config.seed if isinstance(self.clock, VirtualClock) else None
         encode = EncodeConfig(scheduler_names=config.scheduler_names, seed=config.seed)
-        self.podgrouper = Podgrouper(Settings(scheduler_names=config.scheduler_names))
-        control = _control(config, encode)
-        self.control = compose(control, self.podgrouper.member_of)
         folder = Path(state_dir) if state_dir is not None else None
-        self.shards = Shards(control, self.control, self.podgrouper.member_of, folder)
+        self.composition = Composition(_manager(config, encode, folder))
+        self.podgrouper = self.composition.podgrouper
+        self.control = self.composition.control
+        self.shards = self.composition.shards
         plugins = default_admission(encode, self.podgrouper.member_of) if scheduling else []
         self.store = MemoryStore(self.clock, plugins, path, seed=seed)
         self.runtime = Runtime(self.store, self.clock)
@@ -72,7 +71,7 @@ class EmbeddedCluster:
         self._install()
         self.kubelet = Kubelet(config)
         self.operators = operators.build(config, self.control.events.warn)
-        ours = [self.podgrouper, *self.control.controllers(), self.shards] if scheduling else []
+        ours = self.composition.controllers() if scheduling else []
         self.controllers: list[Controller] = [
             NodeHealth(config),
             self.kubelet,
@@ -153,7 +152,7 @@ class EmbeddedCluster:
             self._thread.join(timeout=10)
             self._thread = None
         self.runtime.close()
-        self.shards.close()
+        self.composition.close()
         self.store.close()
 
     def __enter__(self) -> EmbeddedCluster:
@@ -167,7 +166,9 @@ def _managed() -> dict[str, str]:
     return {L.MANAGED_NAMESPACE: "true"}
 
 
-def _control(config: ClusterConfig, encode: EncodeConfig) -> ControlConfig:
-    return ControlConfig(
+def _manager(config: ClusterConfig, encode: EncodeConfig, folder: Path | None) -> ManagerConfig:
+    control = ControlConfig(
         encode=encode, period_s=config.cycle_seconds, bind_requests=config.bind_requests
     )
+    settings = Settings(scheduler_names=config.scheduler_names)
+    return ManagerConfig(control=control, podgrouper=settings, state=folder)

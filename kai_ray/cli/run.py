@@ -1,0 +1,150 @@
+"""`kai run`: the process that schedules a cluster, until SIGTERM."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kai_ray.cli import connect
+from kai_ray.cli.failures import USAGE, Failure
+
+if TYPE_CHECKING:
+    from kai_ray.manager import ManagerConfig
+
+
+@click.command("run")
+@click.option(
+    "--components",
+    metavar="LIST",
+    help="What runs here, of podgrouper, scheduler, binder (comma-separated); all, unless said.",
+)
+@click.option(
+    "--scheduler-name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Pods with this schedulerName are ours; may be repeated.  [default: kai-scheduler]",
+)
+@click.option("--shard", metavar="VALUE", help='Serve this node pool alone ("" = nodes without).')
+@click.option("--period", type=click.FloatRange(min=0), help="Least seconds between two cycles.")
+@click.option(
+    "--bind-requests",
+    type=click.Choice(["never", "always"]),
+    default="never",
+    show_default=True,
+    help="Whether every bind goes by way of a BindRequest.",
+)
+@click.option(
+    "--state", type=click.Path(path_type=Path), metavar="DIR", help="Where history is kept."
+)
+@click.option("--install-crds", is_flag=True, help="Apply our CRDs and default queues first.")
+@click.option(
+    "--health",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8081",
+    show_default=True,
+    help='Where /healthz and /readyz answer; port 0 = any, "" = nowhere.',
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
+@connect.connected
+def run(
+    components: str | None,
+    names: tuple[str, ...],
+    shard: str | None,
+    period: float | None,
+    bind_requests: str,
+    state: Path | None,
+    install_crds: bool,
+    health: str,
+    verbose: bool,
+) -> None:
+    """Run podgrouper, scheduler and binder against a Kubernetes API server.
+
+    Which one: the kubeconfig, or inside a pod its service account. SIGTERM and Ctrl-C end it with
+    exit code 0.
+    """
+    config = configuration(components, names, shard, period, bind_requests, state)
+    host, port_number = _address(health)
+    _log(verbose)
+    from kai_ray.cluster.defaults import install_queues
+    from kai_ray.manager import Manager
+    from kai_ray.manager.health import HealthServer
+    from kai_ray.manager.install import install_definitions
+
+    stopped = _stop_signals()
+    connection = connect.open_connection()
+    if install_crds:
+        install_definitions(connection.port)
+        install_queues(connection.port)
+    manager = Manager(connection.port, config=config)
+    server = HealthServer(host, port_number, manager.problem, manager.unready) if health else None
+    if server is not None:
+        server.start()
+    click.echo(f"running {', '.join(config.components)} on {connection.port.connection.server}")
+    if server is not None:
+        click.echo(f"  health  http://{host}:{server.port}/readyz")
+    try:
+        with manager:
+            while not stopped.wait(1.0) and not manager.problem():
+                pass
+    finally:
+        if server is not None:
+            server.stop()
+    if not stopped.is_set():
+        raise Failure("the loop has ended by itself: see the log")
+    click.echo("stopped")
+
+
+def configuration(
+    components: str | None,
+    names: tuple[str, ...],
+    shard: str | None,
+    period: float | None,
+    bind_requests: str,
+    state: Path | None,
+) -> ManagerConfig:
+    """What the options describe."""
+    from kai_ray.manager import COMPONENTS, ManagerConfig
+
+    config = ManagerConfig()
+    chosen = tuple(part.strip() for part in components.split(",")) if components else COMPONENTS
+    encode, settings, control = config.control.encode, config.podgrouper, config.control
+    if names:
+        encode = dataclasses.replace(encode, scheduler_names=names)
+        settings = dataclasses.replace(settings, scheduler_names=names)
+    control = dataclasses.replace(control, encode=encode, bind_requests=bind_requests)
+    if period is not None:
+        control = dataclasses.replace(control, period_s=period)
+    try:
+        return ManagerConfig(control, settings, chosen, shard, state)
+    except ValueError as error:
+        raise Failure(str(error), code=USAGE) from error
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if text and not port.isdecimal():
+        raise click.UsageError(f"--health {text!r}: give HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port or 0)
+
+
+def _stop_signals() -> threading.Event:
+    """Set by SIGTERM or Ctrl-C. Only the main thread of a process gets signals."""
+    stopped = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stopped.set())
+    return stopped
+
+
+def _log(verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+    )

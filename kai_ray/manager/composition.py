@@ -1,0 +1,53 @@
+"""Which controllers make up the scheduler: one composition for every kind of cluster.
+
+The embedded cluster and the process on a real API server run exactly this; they differ in the port
+below it and in who plays the nodes and the operators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kai_ray.cluster.runtime import Controller
+from kai_ray.controllers.compose import compose
+from kai_ray.controllers.shards import Shards
+from kai_ray.manager.config import ManagerConfig
+from kai_ray.podgrouper.controller import Podgrouper
+
+
+class Composition:
+    """The parts by name, and the controllers of the chosen components in order."""
+
+    def __init__(self, config: ManagerConfig) -> None:
+        self.config = config
+        chosen = config.components
+        control = config.control
+        if config.only_shard is not None:
+            encode = dataclasses.replace(control.encode, node_pool=config.only_shard)
+            control = dataclasses.replace(control, encode=encode)
+        if "scheduler" in chosen and "binder" not in chosen:
+            control = dataclasses.replace(control, bind_requests="always")
+        # Where it does not run, its index still tells which gang a pod belongs to.
+        self.podgrouper = Podgrouper(config.podgrouper, writes="podgrouper" in chosen)
+        self.control = compose(control, self.podgrouper.member_of)
+        self.shards = Shards(
+            control,
+            self.control,
+            self.podgrouper.member_of,
+            config.state,
+            only=config.only_shard,
+        )
+
+    def controllers(self) -> list[Controller]:
+        chosen, control = self.config.components, self.control
+        if "scheduler" not in chosen:
+            binding = [control.events, control.requests] if "binder" in chosen else []
+            return [self.podgrouper, *binding]
+        found = [c for c in control.controllers() if c is not control.requests]
+        if "binder" in chosen:
+            found.insert(found.index(control.binder) + 1, control.requests)
+        return [self.podgrouper, *found, self.shards]
+
+    def close(self) -> None:
+        """Writes what is kept in files and lets them go."""
+        self.shards.close()

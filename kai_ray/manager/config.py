@@ -1,0 +1,32 @@
+"""What a process that runs on a cluster has to be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kai_ray.controllers import ControlConfig
+from kai_ray.podgrouper.workload import Settings
+
+#: What can run in a process of its own.
+COMPONENTS = ("podgrouper", "scheduler", "binder")
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerConfig:
+    """Which parts run here, and how they are set."""
+
+    control: ControlConfig = field(default_factory=ControlConfig)
+    podgrouper: Settings = field(default_factory=Settings)
+    components: tuple[str, ...] = COMPONENTS
+    """Of `COMPONENTS`. A scheduler without a binder beside it hands its decisions over as
+    BindRequest objects, which a binder elsewhere carries out."""
+    only_shard: str | None = None
+    """The one node pool that is served here; None = every SchedulingShard."""
+    state: Path | None = None
+    """Folder of the history of usage, where that is kept in files."""
+
+    def __post_init__(self) -> None:
+        wrong = [c for c in self.components if c not in COMPONENTS]
+        if wrong or not self.components:
+            raise ValueError(f"components are of {', '.join(COMPONENTS)}, not {', '.join(wrong)}")
