@@ -32,8 +32,10 @@ def held_gangs(session: Session) -> list[int]:
 
 def honour(session: Session, place: Callable[[int, Attempt], bool]) -> None:
     """Gives each hold its room. `place(gang, attempt)` says whether the attempt found its place."""
+    moved = session.snapshot.gangs.moved
     for gang in held_gangs(session):
-        session.holders.add(gang)
+        if moved is None or not moved[gang]:
+            session.holders.add(gang)
         left = _nominated(session, gang)  # what more it asks for competes with others
         while (attempt := session.attempts.next(gang)).runs and attempt.pods <= left:
             if not place(gang, attempt):

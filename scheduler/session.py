@@ -71,7 +71,7 @@ class Session:
     beneficiaries: set[int] = field(default_factory=set[int])
     """Gangs for which others leave."""
     holders: set[int] = field(default_factory=set[int])
-    """Gangs for which room is held since an earlier cycle."""
+    """Gangs for which others left in an earlier cycle, and whose room is held."""
     kept_free: dict[int, list[tuple[int, int, int]]] = field(
         default_factory=dict[int, list[tuple[int, int, int]]]
     )

@@ -206,6 +206,9 @@ class Gangs:
     hold_until_s: Floats | None = None
     """[G] until when the nodes that its pending pods are nominated to are kept for it, because
     others were evicted there on its behalf; NaN = no hold."""
+    moved: Bools | None = None
+    """[G] holds that are only for pods of the gang that had to change their node: the room is kept,
+    but nobody left for it, so it may be a victim like any other."""
     user_usage: Floats | None = None  # [G] what its user had lately, as a part of the cluster: >= 0
     refusal: Codes | None = None  # [G] a Reason why it may not compete (see admittance); 0 = none
     leave: Codes | None = None  # [G] a Reason why all its pods must go now (dismissal); 0 = none

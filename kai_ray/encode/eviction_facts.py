@@ -199,6 +199,7 @@ class EvictionTable:
         created = created_s.copy()
         columns = {name: np.full(len(row_of), _NAN) for name in _TIMES}
         until = np.full(len(row_of), _NAN)
+        moved = np.zeros(len(row_of), dtype=np.bool_)
         for row, facts in named:
             safe[row] = facts.core_safe
             for name in _TIMES:
@@ -207,8 +208,11 @@ class EvictionTable:
                 created[row] = facts.queued_since_s
             if facts.hold is not None:
                 until[row] = facts.hold.until_s
+                moved[row] = not facts.hold.nodes
         columns["hold_until_s"] = until
         said = {name: c for name, c in columns.items() if not np.isnan(c).all()}
+        if moved.any():
+            said["moved"] = moved
         if safe.any():
             said["core_safe"] = safe
         if (created != created_s).any():

@@ -123,6 +123,7 @@ def test_a_hold_nominates_its_pods() -> None:
     assert snapshot.tasks.nominated.tolist() == [1]
     assert snapshot.gangs.hold_until_s is not None
     assert snapshot.gangs.hold_until_s.tolist() == [NOW + 60]
+    assert snapshot.gangs.moved is None
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,7 @@ def test_room_of_moved_pods_is_kept_until_they_are_made_again() -> None:
     snapshot = _encode(*_world(group, pod)).snapshot
     assert snapshot.kept is not None and snapshot.kept[GPU].tolist() == [0, 2]
     assert snapshot.tasks.nominated.tolist() == [0]
+    assert snapshot.gangs.moved is not None and snapshot.gangs.moved.tolist() == [True]
 
 
 def _budget(name: str, app: str, **more: Any) -> Any:

@@ -43,6 +43,7 @@ class Party:
     work: Work
     members: list[Member]
     hold_until_s: float = float("nan")
+    moved: bool = False  # the hold is for pods of its own that had to move
     last_start_s: float = float("nan")
     damaged: bool = False  # lost pods to an event, not to us
 
@@ -140,6 +141,7 @@ class Cluster:
             snapshot.gangs,
             last_start_s=starts,
             hold_until_s=np.array([p.hold_until_s for p in parties]),
+            moved=np.array([p.moved for p in parties], dtype=bool),
             core_safe=np.array([p.work.core_safe for p in parties], dtype=bool),
             checkpoint_s=starts + 7.0 if self.setup.checkpoints else None,
         )
@@ -190,7 +192,7 @@ class Cluster:
             name = f"{party.work.name}-{party.members.index(member)}"
             self.evictions.append((self.cycle, name, gainer.work.name if gainer else ""))
             if gainer is not None:
-                gainer.hold_until_s = self.now_s + HOLD_S
+                gainer.hold_until_s, gainer.moved = self.now_s + HOLD_S, False
         for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
             party, member = flat[task]
             if not any(m.state is TaskState.RUNNING for m in party.members):
@@ -203,7 +205,11 @@ class Cluster:
             party, member = flat[task]
             member.nominated = self.nodes[node].name
             if member.state is TaskState.RELEASING:  # moved: what is made in its place goes there
+                party.moved |= not party.hold_until_s > self.now_s
                 party.hold_until_s = self.now_s + HOLD_S
+        for party in self.parties:  # a hold ends with the last pod that it is for
+            if not any(m.nominated for m in party.members):
+                party.hold_until_s, party.moved = float("nan"), False
 
 
 def _named(member: Member) -> str:

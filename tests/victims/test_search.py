@@ -305,6 +305,22 @@ def test_room_is_kept_for_pods_that_are_being_made_again() -> None:
     assert decide(replace(snapshot, kept=kept)).bind_task.tolist() == []
 
 
+@pytest.mark.parametrize(("moved", "leaver"), [(True, []), (False, ["better-0"])])
+def test_a_place_kept_for_a_pod_that_had_to_move_protects_it_from_nobody(
+    moved: bool, leaver: list[str]
+) -> None:
+    """Were it safe, a better gang of its queue would leave in its stead, and evict it in turn."""
+    jobs = [
+        Job("low", [Pod(nominated="m")], queue="a", created=0.0),
+        Job("better", [running("n")], queue="a", priority=75, created=0.0),
+        ask(),
+    ]
+    world = World([Node("n", gpus=1), Node("m", gpus=1)], jobs, lent(2))
+    until = np.array([1100.0, np.nan, np.nan])
+    here = np.array([moved, False, False])
+    assert leavers(world, with_gangs(world, hold_until_s=until, moved=here)) == leaver
+
+
 def test_a_victim_is_told_for_whom_and_by_which_rule() -> None:
     out = lenders().decide()
     (one,) = evictions(out.plan)
