@@ -6,6 +6,8 @@ import os
 
 from hypothesis import settings
 
+pytest_plugins = ["tests.real.fixtures"]
+
 # In continuous integration a failure must mean the same tomorrow: no random examples there.
 settings.register_profile("kai", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("kai")
