@@ -175,12 +175,15 @@ class KubePort:
         node: str,
         *,
         uid: str = "",
+        resource_version: str = "",
         labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
     ) -> None:
         about: Object = {"name": pod, "namespace": namespace}
         if uid:
             about["uid"] = uid
+        if resource_version:
+            about["resourceVersion"] = resource_version
         if labels:
             about["labels"] = labels
         if annotations:

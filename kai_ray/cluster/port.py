@@ -209,10 +209,12 @@ class Port(Protocol):
         node: str,
         *,
         uid: str = "",
+        resource_version: str = "",
         labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
     ) -> None:
-        """pods/binding. Labels and annotations land on the pod. Conflict if it has a node."""
+        """pods/binding. Labels and annotations land on the pod. Conflict if it has a node, or if
+        it is not the pod (`uid`) or not the state of it (`resource_version`) that was meant."""
         ...
 
     def evict(self, namespace: str, pod: str, *, uid: str = "", grace_s: int | None = None) -> None:

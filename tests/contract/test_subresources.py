@@ -84,6 +84,14 @@ def test_a_bind_of_another_pod_of_that_name_is_refused(port: Port, ns: str) -> N
         port.bind(ns, "p", "node-1", uid=old["metadata"]["uid"])
 
 
+def test_a_bind_of_another_state_of_the_pod_is_refused(port: Port, ns: str) -> None:
+    seen = port.create(r.POD, pod(ns, "p"))["metadata"]["resourceVersion"]
+    changed = port.patch(r.POD, "p", {"metadata": {"annotations": {"a": "b"}}}, ns)
+    with pytest.raises(Conflict):
+        port.bind(ns, "p", "node-1", resource_version=seen)
+    port.bind(ns, "p", "node-1", resource_version=changed["metadata"]["resourceVersion"])
+
+
 def test_a_gated_pod_is_not_bound(port: Port, ns: str) -> None:
     port.create(r.POD, pod(ns, "p", schedulingGates=[{"name": "example.com/wait"}]))
     with pytest.raises(ApiError):

@@ -391,11 +391,13 @@ class MemoryStore:
         node: str,
         *,
         uid: str = "",
+        resource_version: str = "",
         labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
         dry_run: bool = False,
     ) -> None:
-        subresources.bind(self, namespace, pod, node, uid, labels, annotations, dry_run)
+        meant = subresources.Meant(uid, resource_version)
+        subresources.bind(self, namespace, pod, node, meant, labels, annotations, dry_run)
 
     def evict(
         self,

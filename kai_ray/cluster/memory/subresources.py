@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.port import (
@@ -57,12 +57,19 @@ def with_condition(status: Object, condition: Object) -> Object:
     return {**status, "conditions": [*others, condition]}
 
 
+class Meant(NamedTuple):
+    """Which object a write is about, and in which state ("" = any)."""
+
+    uid: str = ""
+    version: str = ""
+
+
 def bind(
     store: MemoryStore,
     namespace: str,
     name: str,
     node: str,
-    uid: str,
+    meant: Meant,
     labels: dict[str, str] | None,
     annotations: dict[str, str] | None,
     dry_run: bool,
@@ -70,7 +77,7 @@ def bind(
     served = store.kinds.find(r.POD)
     with store.lock:
         old = store.stored(served, name, namespace)
-        meta.check_preconditions(served, old, uid, "")
+        meta.check_preconditions(served, old, meant.uid, meant.version)
         what = f'Operation cannot be fulfilled on pods/binding "{name}"'
         spec = old["spec"]
         if not node:

@@ -42,6 +42,7 @@ def bind(store: MemoryStore, call: Call, target: Target) -> Response:
         name,
         aim.get("name") or "",
         uid=about.get("uid") or "",
+        resource_version=about.get("resourceVersion") or "",
         labels=about.get("labels"),
         annotations=about.get("annotations"),
         dry_run=call.dry_run,
