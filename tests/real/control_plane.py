@@ -12,10 +12,8 @@ take any port and answers for every fake pod; the API server is reached from out
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import secrets
 import shutil
 import socket
 import subprocess
@@ -31,9 +29,11 @@ from kai_ray.cluster.kube import KubePort, connect
 from kai_ray.cluster.port import ApiError, NotFound, Object, Write
 from tests.parts import build
 from tests.real.network import POD_NETWORK, Network
-from tests.real.pki import Authority, Pair, key_pair
+from tests.real.nodes import SELECTOR, gpu_node, holds, is_usable
+from tests.real.pki import Pair
 from tests.real.private import private_folders
 from tests.real.programs import Program, ProgramFailed, Programs
+from tests.real.trust import Trust
 
 HERE = Path(__file__).resolve().parent
 LOOPBACK = "127.0.0.1"
@@ -61,9 +61,7 @@ CONTROLLERS = (
     "ttl-after-finished-controller",
     "validatingadmissionpolicy-status-controller",
 )
-GPU_NODE: Mapping[str, str] = {"cpu": "64", "memory": "512Gi", "pods": "110"}
-FAKE_NODE = {"kwok.x-k8s.io/node": "fake"}
-NOT_READY = "node.kubernetes.io/not-ready"
+HOSTS = (LOOPBACK, "10.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc")
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,7 @@ class ControlPlane:
         self._parts |= {KWOK} if nodes else set()
         self._api_args = list(api_args)
         self._memory = memory
-        self._authority = Authority()
-        self._token = secrets.token_hex(16)
+        self.trust = Trust(folder)
         self._named: dict[str, Program] = {}
         self._network: Network | None = None
         self._ports = Ports(0, 0)
@@ -121,13 +118,13 @@ class ControlPlane:
     def start(self) -> None:
         """Returns when the API server is ready. Raises ProgramFailed, with the log's end."""
         try:
-            self._write_files()
+            self.trust.write(HOSTS)
             if self.isolated:
                 self._enter_network()
             else:
                 # Someone else may take a port between our look and our use of it.
                 self._ports = Ports(free_port(), free_port())
-            self._write_kubeconfig()
+            self.trust.write_admin(self.kubeconfig, self.url)
             self.start_etcd()
             self.start_api_server()
             if MANAGER in self._parts:
@@ -177,7 +174,7 @@ class ControlPlane:
         off = ["ServiceAccount"]  # it would mount tokens that no kubelet here writes
         if MANAGER not in self._parts:
             off.append("TaintNodesByCondition")  # nobody would remove the taint
-        pki = self.folder / "pki"
+        file = self.trust.file
         program = self._start_part(
             API_SERVER,
             [
@@ -185,13 +182,13 @@ class ControlPlane:
                 f"--bind-address={LOOPBACK}",
                 f"--advertise-address={LOOPBACK}",
                 f"--secure-port={self._ports.api}",
-                f"--tls-cert-file={pki / 'server.crt'}",
-                f"--tls-private-key-file={pki / 'server.key'}",
-                f"--client-ca-file={pki / 'ca.crt'}",
-                f"--token-auth-file={self.folder / 'tokens.csv'}",
+                f"--tls-cert-file={file('server.crt')}",
+                f"--tls-private-key-file={file('server.key')}",
+                f"--client-ca-file={file('ca.crt')}",
+                f"--token-auth-file={self.trust.tokens}",
                 f"--service-account-issuer={self.url}",
-                f"--service-account-key-file={pki / 'accounts.pub'}",
-                f"--service-account-signing-key-file={pki / 'accounts.key'}",
+                f"--service-account-key-file={file('accounts.pub')}",
+                f"--service-account-signing-key-file={file('accounts.key')}",
                 "--service-cluster-ip-range=10.0.0.0/16",
                 "--authorization-mode=RBAC",
                 "--allow-privileged=true",
@@ -205,7 +202,7 @@ class ControlPlane:
         return program
 
     def start_controllers(self) -> Program:
-        pki = self.folder / "pki"
+        file = self.trust.file
         return self._start_part(
             MANAGER,
             [
@@ -214,8 +211,8 @@ class ControlPlane:
                 "--leader-elect=false",
                 f"--bind-address={LOOPBACK}",
                 f"--secure-port={self.free_port()}",
-                f"--service-account-private-key-file={pki / 'accounts.key'}",
-                f"--root-ca-file={pki / 'ca.crt'}",
+                f"--service-account-private-key-file={file('accounts.key')}",
+                f"--root-ca-file={file('ca.crt')}",
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",
             ],
@@ -227,7 +224,7 @@ class ControlPlane:
             [
                 f"--config={HERE / 'kwok.yaml'}",
                 f"--kubeconfig={self.kubeconfig}",
-                "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+                f"--manage-nodes-with-annotation-selector={SELECTOR}",
                 f"--node-ip={LOOPBACK}",
                 "--node-lease-duration-seconds=40",
                 f"--cidr={POD_NETWORK}",
@@ -300,7 +297,7 @@ class ControlPlane:
 
     @property
     def ca_pem(self) -> bytes:
-        return self._authority.pair.certificate
+        return self.trust.authority.pair.certificate
 
     @cached_property
     def port(self) -> KubePort:
@@ -309,19 +306,12 @@ class ControlPlane:
 
     def kubeconfig_of(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig of a user who may do what RBAC lets them."""
-        pair = self._authority.client(user, groups)
         path = self.folder / f"kubeconfig-{user.replace(':', '-')}"
-        self._write_config(
-            path,
-            {
-                "client-certificate-data": _text(pair.certificate),
-                "client-key-data": _text(pair.key),
-            },
-        )
+        self.trust.write_user(path, self.url, self.certificate(user, groups))
         return path
 
     def certificate(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        return self._authority.client(user, groups)
+        return self.trust.authority.client(user, groups)
 
     # What tests put on it
 
@@ -396,40 +386,6 @@ class ControlPlane:
         network.reach(self._ports.api, listener)
         self.programs.before_exec = network.join()
 
-    def _write_files(self) -> None:
-        pki = self.folder / "pki"
-        pki.mkdir(parents=True)
-        self.folder.chmod(0o700)
-        server = self._authority.server(
-            [LOOPBACK, "10.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"]
-        )
-        private, public = key_pair()
-        for name, data in {
-            "ca.crt": self.ca_pem,
-            "server.crt": server.certificate,
-            "server.key": server.key,
-            "accounts.key": private,
-            "accounts.pub": public,
-        }.items():
-            (pki / name).write_bytes(data)
-        (self.folder / "tokens.csv").write_text(f'{self._token},admin,admin,"system:masters"\n')
-
-    def _write_kubeconfig(self) -> None:
-        self._write_config(self.kubeconfig, {"token": self._token})
-
-    def _write_config(self, path: Path, user: Mapping[str, str]) -> None:
-        cluster = {"server": self.url, "certificate-authority-data": _text(self.ca_pem)}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "tests", "cluster": cluster}],
-            "users": [{"name": "user", "user": dict(user)}],
-            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "user"}}],
-            "current-context": "tests",
-        }
-        path.write_text(json.dumps(config))
-        path.chmod(0o600)
-
     def _ready(self) -> bool:
         with socket.socket() as probe:
             if probe.connect_ex((LOOPBACK, self._ports.api)):
@@ -449,14 +405,14 @@ class ControlPlane:
 
     def _usable(self, names: set[str]) -> bool:
         return names <= {
-            node["metadata"]["name"] for node in self.port.list(r.NODE).items if _is_usable(node)
+            node["metadata"]["name"] for node in self.port.list(r.NODE).items if is_usable(node)
         }
 
     def _established(self, names: set[str]) -> bool:
         return names <= {
             crd["metadata"]["name"]
             for crd in self.port.list(r.CRD).items
-            if _condition(crd, "Established")
+            if holds(crd, "Established")
         }
 
 
@@ -473,27 +429,6 @@ def missing(*programs: str) -> list[str]:
     return [program for program in programs or CORE if build.find(program) is None]
 
 
-def gpu_node(
-    name: str,
-    gpus: int = 8,
-    labels: Mapping[str, str] | None = None,
-    resources: Mapping[str, str] | None = None,
-) -> Object:
-    """A node that kwok plays the kubelet of."""
-    amounts = {**GPU_NODE, **({"nvidia.com/gpu": str(gpus)} if gpus else {}), **(resources or {})}
-    usual = {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": usual | dict(labels or {}), "annotations": FAKE_NODE},
-        "status": {"allocatable": amounts, "capacity": amounts},
-    }
-
-
 def free_port() -> int:
     with _listen() as listener:
         return listener.getsockname()[1]
@@ -504,17 +439,3 @@ def _listen() -> socket.socket:
     listener.bind((LOOPBACK, 0))
     listener.listen(128)
     return listener
-
-
-def _is_usable(node: Object) -> bool:
-    taints = node.get("spec", {}).get("taints") or ()
-    return _condition(node, "Ready") and all(taint["key"] != NOT_READY for taint in taints)
-
-
-def _condition(obj: Object, kind: str) -> bool:
-    found = (obj.get("status") or {}).get("conditions") or ()
-    return any(c["type"] == kind and c["status"] == "True" for c in found)
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
