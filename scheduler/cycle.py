@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .actions.attempt import Attempts
+from .actions.last_resort import rounds
 from .admittance import queue_refusal
 from .dismissal import dismissed
 from .fit import Fits
@@ -46,7 +47,7 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         evicted=leavers,
     )
     # 3. Decide, one action after the other.
-    for action in policy.actions:
+    for action in rounds(session):
         action(session)
         ledger.verify()
     # 4. Say what was decided and why the rest waits.

@@ -78,6 +78,8 @@ class Session:
     """(klass, node, pods) of what is booked for holders that were not placed."""
     delayed: dict[int, float] = field(default_factory=dict[int, float])
     """Gangs that could not be placed and must not evict others yet: for how many seconds."""
+    last_resort: bool = False
+    """Whether gangs of last resort may be victims: nobody else was of use to those who wait."""
     victims: VictimBooks | None = None
     """Who could be evicted; made by the first action that asks."""
 

@@ -198,6 +198,8 @@ class Gangs:
     last_start_s: Floats  # [G] NaN = never
     # What follows is None where no gang has it.
     core_safe: Bools | None = None  # [G] semi-preemptible: only what exceeds the minimum may go
+    last_resort: Bools | None = None
+    """[G] evicting its minimum costs it an attempt: it goes only where no other victims serve."""
     stale_since_s: Floats | None = None  # [G] below its minimum since; NaN = not seen so before
     staleness_grace_s: Floats | None = None  # [G] NaN = the policy's; negative = never evict
     preemption_delay_s: Floats | None = None  # [G] how long it waits before others must go for it

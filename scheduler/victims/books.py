@@ -49,6 +49,7 @@ class VictimBooks:
         self.placer = Placer(session)
         self.queue: list[int] = gangs.queue.tolist()
         self.preemptible: list[bool] = gangs.preemptible.tolist()
+        self.last_resort: list[bool] = _stated(gangs.last_resort, gangs.count)
         self.priority: list[int] = gangs.priority.tolist()
         self.root: list[int] = gangs.root.tolist()
         self.size: list[int] = np.bincount(snapshot.subgroups.gang, minlength=gangs.count).tolist()
@@ -290,6 +291,10 @@ def books(session: Session) -> VictimBooks:
     if session.victims is None:
         session.victims = VictimBooks(session)
     return session.victims
+
+
+def _stated(column: Bools | None, count: int) -> list[bool]:
+    return [False] * count if column is None else column.tolist()
 
 
 def _charged_as_requested(snapshot: Snapshot) -> list[bool]:

@@ -2,13 +2,14 @@
 
 Source: KAI 0.17, job order in victim mode. The queue that stands last by the queue order, what was
 taken from it already counting as given back, gives its last gang. A gang comes in steps: one pod of
-its surplus, then it competes again with what is left.
+its surplus, then it competes again with what is left. The minimum of a gang of last resort comes
+after all that others give, whatever their queues; among several the same order holds.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
 from ..orders.queue_order import Standing, compare_standing
@@ -70,12 +71,16 @@ class VictimOrder:
         """`spare(gang)` says what may be taken, `admits(step)` whether it may be after the rest."""
         self._books, self._spare, self._admits = books, spare, admits
         self._taken: Taken = {}
+        self._last = False  # whether minima of last resort come now
         a, b, c = books.session.total.tolist()
         self._total: Amounts = (a, b, c)
         self._tops: list[_Side] = []
-        self._build(leaves)
+        self._popped: dict[int, Amounts] = {}
+        self._resort: dict[int, list[int]] = {}
+        """Per leaf queue, gangs of last resort whose minimum has been passed over."""
+        self._build({leaf: books.victims[leaf] for leaf in leaves})
 
-    def _build(self, leaves: Iterable[int]) -> None:
+    def _build(self, victims: Mapping[int, list[Victim]]) -> None:
         rows, sides = self._books.ledger.queues, dict[int, _Side]()
 
         def side(queue: int) -> _Side:
@@ -87,8 +92,9 @@ class VictimOrder:
                 (self._tops if parent is None else parent.children).append(found)
             return found
 
-        for leaf in leaves:
-            side(leaf).gangs = self._books.victims[leaf]
+        for leaf, gangs in victims.items():
+            side(leaf).gangs = gangs
+            side(leaf).popped = self._popped.get(leaf, NOTHING)
         for found in sorted(sides.values(), key=lambda s: s.row.queue, reverse=True):
             heapq.heapify(found.children)
             self._stand(found)
@@ -96,7 +102,11 @@ class VictimOrder:
 
     def next(self) -> Step | None:
         """The next step; None when nobody is left."""
-        while self._tops:
+        while self._tops or self._resort:
+            if not self._tops:
+                self._last = True
+                self._build({leaf: self._keyed(gangs) for leaf, gangs in self._resort.items()})
+                self._resort = {}
             side = self._tops[0]
             while side.children:
                 side = side.children[0]
@@ -105,6 +115,9 @@ class VictimOrder:
             if step is not None:
                 return step
         return None
+
+    def _keyed(self, gangs: Iterable[int]) -> list[Victim]:
+        return sorted((self._books.victim_key(gang, self._taken), gang) for gang in gangs)
 
     def _step_of(self, side: _Side) -> Step | None:
         head = side.head()
@@ -118,11 +131,14 @@ class VictimOrder:
         step = self._books.step(gang, self._taken)
         if step is None or (step.core and spare is not Spare.ALL):
             return None
+        if step.core and self._books.last_resort[gang] and not self._last:
+            self._resort.setdefault(side.row.queue, []).append(gang)
+            return None
         if not self._admits(step):
             return None
         for leaf in step.leaves:
             self._taken[leaf] = self._taken.get(leaf, 0) + 1
-        side.popped = plus(side.popped, step.amount)
+        side.popped = self._popped[side.row.queue] = plus(side.popped, step.amount)
         if not step.core:
             heapq.heappush(side.back, (self._books.victim_key(gang, self._taken), gang))
         return step
