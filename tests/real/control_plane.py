@@ -46,6 +46,7 @@ CONTROLLERS = (
     "deployment-controller",
     "device-taint-eviction-controller",
     "disruption-controller",
+    "endpoints-controller",  # by them the API server finds what a proxied service stands for
     "endpointslice-controller",
     "garbage-collector-controller",
     "job-controller",

@@ -30,6 +30,7 @@ class Authority:
 
     name: str = "tests-ca"
     hosts: Sequence[str] = ()
+    life: timedelta = LIFE
     pair: Pair = field(init=False)
 
     def __post_init__(self) -> None:
@@ -41,7 +42,7 @@ class Authority:
         ]
         if self.hosts:
             extensions.append((x509.SubjectAlternativeName(_names(self.hosts)), False))
-        self.pair = self._sign(self._subject, self._key, extensions, LIFE)
+        self.pair = self._sign(self._subject, self._key, extensions, self.life)
 
     def server(self, hosts: Sequence[str], life: timedelta = LIFE) -> Pair:
         """For a server that is reached under these host names and addresses."""
