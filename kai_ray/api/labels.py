@@ -32,11 +32,19 @@ GPU_FRACTION_CONTAINER = "gpu-fraction-container-name"
 MPS = "mps"
 GPU_GROUP = "runai-gpu-group"  # on pods that share a device: which; several: GPU_GROUP/<group>
 RECEIVED_TYPE = "received-resource-type"
+SHARED_GPU_CONFIG = "runai/shared-gpu-configmap"  # on a pod: how its ConfigMaps' names begin
+RESERVED_GPU = "run.ai/reserve_for_gpu_index"  # on a reservation pod: the UUID of its device
+APP = "app"
+RESERVATION = "kai-resource-reservation"  # value of APP on reservation pods; namespace, account
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 MIG_PREFIX = "nvidia.com/mig-"
 
 # NVIDIA GPU feature discovery, on nodes
 GPU_CARD_MEMORY = "nvidia.com/gpu.memory"  # MiB of one card
 MIG_STRATEGY = "nvidia.com/mig.strategy"
+MPS_CAPABLE = "nvidia.com/mps.capable"
+SHARING_STRATEGY = "nvidia.com/gpu.sharing-strategy"
+HAMI_REGISTERED = "hami.io/node-nvidia-register"  # annotation
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 
 # KAI: zones of its node that a pod holds, as JSON [{"zone": name, "amount": {resource: amount}}]
@@ -62,6 +70,10 @@ LINKS_PREDICTED = "kai.scheduler/gpu-links-predicted"  # on pods, like NUMA_PRED
 MANAGED_NAMESPACE = "kai.scheduler/managed"
 MIN_MEMBER = "kai.scheduler/min-member"
 GPU_PORTION = "kai.scheduler/gpu-portion"  # on a bound pod: the part of each device it was given
+GPU_DEVICES = "kai.scheduler/gpu-devices"  # on the same: the UUIDs of those devices
+GPU_ISOLATION = "kai.scheduler/gpu-isolation"  # on the same, and on nodes: mps, hami, none
+GPU_SHARES = "kai.scheduler/gpu-shares"  # on a reservation pod: who may have how much, as JSON
+CLAIM_WITHDRAWN = "kai.scheduler/gpu-claim-withdrawn"  # on a pod: its part of which card
 QUEUE_PAUSED = "kai.scheduler/paused"
 DRAIN_DEADLINE = "kai.scheduler/drain-deadline"  # on a Queue: what still runs then has to leave
 DRAINED = "kai.scheduler/drained"  # on a Queue: when that deadline was found to have passed

@@ -73,6 +73,7 @@ class Encoder:
         self.assumed_zones: dict[Key, dict[str, str]] = {}
         """Annotations that a pod gets with its bind, as long as its object has none."""
         self._requested_devices: dict[Key, tuple[Key, Grants]] = {}
+        self._requested_of: dict[Key, Grants] = {}
         self._assembly = Assembly(self)
         self._takers: dict[Resource, Callable[[Key, Object | None], None]] = {
             kinds.NAMESPACE: self._namespace,
@@ -328,9 +329,12 @@ class Encoder:
         found, problem = guarded("BindRequest", key, _selected, new)
         self.report("BindRequest", key, problem)
         before = self._requested_devices.pop(key, None)
+        if before is not None:
+            self._requested_of.pop(before[0], None)
         if found is not None and found[1]:
             pod = Key(key.namespace, found[0] or key.name)
             self._requested_devices[key] = pod, Grants("", found[1])
+            self._requested_of[pod] = self._requested_devices[key][1]
         if self._requested_devices.get(key) != before:
             self._other_version += 1
         self.pods.put_bind_request(key, new)
@@ -340,9 +344,22 @@ class Encoder:
         asked = {pod: grants for _, (pod, grants) in sorted(self._requested_devices.items())}
         return asked | self._assumed_devices
 
-    def set_leaving(self, group: Key, leaving: bool) -> None:
-        """A gang that is told to go: its places are about to be free, nothing of it starts."""
-        self.evictions.set_leaving(group, leaving)
+    def granted_groups(self, key: Key, pod: Object) -> tuple[str, ...]:
+        """The devices that a pod was given by a decision, as long as its object names none."""
+        granted = self._assumed_devices.get(key) or self._requested_of.get(key)
+        uid = pod["metadata"].get("uid") or ""
+        return granted.groups if granted is not None and granted.uid in ("", uid) else ()
+
+    def set_leaving(self, group: Key, leaving: bool, cause: str = "") -> None:
+        """A gang that is told to go: its places are about to be free, nothing of it starts.
+
+        Whoever said so (`cause`) takes back their own word only.
+        """
+        self.evictions.set_leaving(group, leaving, cause)
+
+    def set_leaving_pods(self, group: Key, pods: frozenset[str]) -> None:
+        """Pods of a gang that are told to go, by name, while the others stay."""
+        self.evictions.set_leaving_pods(group, pods)
 
     def _inert(self, key: Key, inert: bool) -> None:
         if inert == (key in self.inert_groups):

@@ -7,7 +7,7 @@ numbered in the order of their groups' names; a number beyond those is a device 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,10 @@ from kai_ray.scheduler.snapshot import Tasks
 
 from . import gpu_asks
 from .node_rows import NodeRow
+from .reservations import groups_of_labels
 from .shape import Shape
 
 _MIB = 2**20
-_PREFIX = names.GPU_GROUP + "/"
 _STRATEGIES = {"single": MigMode.SINGLE, "mixed": MigMode.MIXED}
 
 
@@ -73,11 +73,7 @@ def mig_mode(row: NodeRow) -> MigMode:
 
 def groups_of(pod: Object) -> tuple[str, ...]:
     """The devices that a pod says it shares."""
-    labels: dict[str, Any] = pod["metadata"].get("labels") or {}
-    found = {str(value) for key, value in labels.items() if key.startswith(_PREFIX)}
-    if names.GPU_GROUP in labels:
-        found.add(str(labels[names.GPU_GROUP]))
-    return tuple(sorted(found))
+    return groups_of_labels(pod["metadata"].get("labels") or {})
 
 
 def build(

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from kai_ray.api import labels as names
 from kai_ray.cluster.port import Key, Object
+from kai_ray.scheduler.gpu.facts import SHARED
 from kai_ray.scheduler.snapshot import TaskState
 
-from . import pod_rows, volumes
+from . import pod_rows, reservations, volumes
 from .dependents import Dependents
 from .encoded import Orphan
+from .gpu_table import groups_of
 from .groups import DEFAULT_LEAF
+from .pod_rows import Standing
 from .problems import MISREAD, Malformed, Problem, text, texts
 from .settings import MemberOf
 from .shape import Shape, Shapes
@@ -57,6 +60,7 @@ class PodTable:
         self._requested: dict[Key, str] = {}
         self._held: dict[Key, str] = {}
         self._depends = Dependents()
+        self._reservations = reservations.Reservations()
         self._by_namespace: dict[str, set[Key]] = {}
 
     def put(self, key: Key, pod: Object | None) -> None:
@@ -102,8 +106,9 @@ class PodTable:
         if standing is None:
             self._drop(key)
             return
-        ours = self.ours(pod)
         labels = texts(meta.get("labels"), "metadata.labels")
+        keeps = self._kept_cards(key, labels, standing)
+        ours = not keeps and self.ours(pod)
         leaf = self._leaf(key, pod, labels) if ours else None
         if leaf is None and not (standing.node and standing.state != TaskState.SUCCEEDED):
             if ours and standing.state in (TaskState.PENDING, TaskState.GATED):
@@ -115,6 +120,9 @@ class PodTable:
         shape = self._shape(key, pod, standing.node == "")
         if not ours:
             shape = shape.as_foreign()
+        if keeps:
+            shape, standing = self._reservation(key, keeps, shape, standing)
+        self._share(key, pod, shape, standing)
         encoder = self._encoder
         status = pod.get("status")
         nominated = status.get("nominatedNodeName") if status and not standing.node else None
@@ -142,6 +150,33 @@ class PodTable:
             self.version += 1
         self._groupless(key, leaf is None and ours)
 
+    def _kept_cards(
+        self, key: Key, labels: dict[str, str] | None, standing: Standing
+    ) -> tuple[tuple[str, str], ...]:
+        """The cards that a pod keeps for those who share them; none for any other pod."""
+        if key.namespace != self._encoder.config.reservation_namespace or not labels:
+            return ()
+        if labels.get(names.APP) != names.RESERVATION or not standing.node:
+            return ()
+        return reservations.cards_of(standing.node, reservations.groups_of_labels(labels))
+
+    def _reservation(
+        self, key: Key, cards: tuple[tuple[str, str], ...], shape: Shape, standing: Standing
+    ) -> tuple[Shape, Standing]:
+        """A card counts through those who share it; one that nobody shares is about to be free."""
+        self._reservations.keep(key, cards)
+        if self._reservations.shared(cards):
+            return reservations.without_gpus(shape), standing
+        return shape, standing._replace(state=TaskState.RELEASING)
+
+    def _share(self, key: Key, pod: Object, shape: Shape, standing: Standing) -> None:
+        """Notes who shares which cards: the pods that keep them are counted accordingly."""
+        cards: tuple[tuple[str, str], ...] = ()
+        if shape.gpu.kind in SHARED and standing.node and standing.state != TaskState.SUCCEEDED:
+            groups = groups_of(pod) or self._encoder.granted_groups(key, pod)
+            cards = reservations.cards_of(standing.node, groups)
+        self._again(self._reservations.share(key, cards))
+
     def _release(self, row: tuple[float, ...]) -> None:
         self._encoder.gangs.leaves.release(int(row[LEAF]))
         self._encoder.classes.release(int(row[KLASS]))
@@ -164,6 +199,8 @@ class PodTable:
         if before is not None:
             self._release(before)
             self.version += 1
+        self._reservations.keep(key, ())
+        self._again(self._reservations.share(key, ()))
         self._encoder.classes.index.drop_pod(key)
         self._depends.set(key, [])
 

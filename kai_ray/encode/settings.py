@@ -32,6 +32,7 @@ class EncodeConfig:
     default_priority: int = 50  # of a PodGroup without priority class (KAI)
     non_preemptible_from: int = 100  # priority from which a PodGroup is not preemptible by default
     max_subgroups: int = 10_000
+    reservation_namespace: str = labels.RESERVATION  # of the pods that keep shared cards
     seed: int = 0
 
 

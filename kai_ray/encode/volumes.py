@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kai_ray.api import labels as names
 from kai_ray.cluster.port import Key, Object
 from kai_ray.scheduler.reason import Reason
 
@@ -42,7 +43,19 @@ class Storage:
 
 
 def references(pod: Object) -> list[Dependency]:
-    """The claims and required ConfigMaps a pod names, in order."""
+    """The claims and required ConfigMaps a pod names, in order.
+
+    Those that tell a pod of its shared devices are written with its bind: nothing waits for them.
+    """
+    found = _named(pod)
+    annotations = pod["metadata"].get("annotations")
+    later = annotations.get(names.SHARED_GPU_CONFIG) if found and annotations else None
+    if not later:
+        return found
+    return [r for r in found if r[0] != "ConfigMap" or not r[2].startswith(f"{later}-")]
+
+
+def _named(pod: Object) -> list[Dependency]:
     spec = pod["spec"]
     meta = pod["metadata"]
     namespace = meta.get("namespace") or ""

@@ -1,0 +1,153 @@
+"""The pod that keeps a card for those who share it (KAI 0.17: names, labels, annotations).
+
+It asks the node's device plugin for one whole card, so that nobody else gets that card, and says in
+an annotation which one it was given. Its name is made of node and group: creating it is how two
+schedulers settle who opens a card. Who may have how much of the card stands in an annotation of
+ours on the same pod, so that every change of it is a compare-and-set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kai_ray.api import labels as names
+from kai_ray.cluster.port import Object
+from kai_ray.encode.reservations import is_reservation
+from kai_ray.gpu.cards import Card
+
+__all__ = ["Claim", "Making", "book_of", "card_of", "device_of", "is_reservation", "manifest"]
+
+CONTAINER = "resource-reservation"
+_GRACE_S = 1  # what it holds is free once its process has ended, not before
+
+
+class Claim(NamedTuple):
+    """A part of a card that is promised to a pod."""
+
+    pod: str  # namespace/name
+    mib: int
+    version: str = ""  # the state of the pod that may be bound on the strength of this
+    by: str = ""  # the scheduler that claimed it
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How reservation pods are made here."""
+
+    namespace: str
+    image: str
+    service_account: str
+    runtime_class: str = ""
+    requests: Mapping[str, str] | None = None
+    """What the container asks for besides the card, such as {"cpu": "10m"}."""
+
+
+def name_of(card: Card) -> str:
+    """KAI 0.17: the first eight bytes of a SHA-256 over node and group."""
+    return f"gpu-reservation-{hashlib.sha256(card.key.encode()).hexdigest()[:16]}"
+
+
+def manifest(
+    card: Card,
+    making: Making,
+    resource: str,
+    book: Mapping[str, Claim],
+    tolerations: list[Any],
+) -> Object:
+    """`resource` is what the device plugin of the node calls a whole card."""
+    amounts = {**(making.requests or {}), resource: "1"}
+    env = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in (("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"))
+    ]
+    container: Object = {
+        "name": CONTAINER,
+        "image": making.image,
+        "command": ["python", "-m", "kai_ray.gpu.reservation"],
+        "env": env,
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    spec: Object = {
+        "nodeName": card.node,
+        "serviceAccountName": making.service_account,
+        "terminationGracePeriodSeconds": _GRACE_S,
+        "restartPolicy": "Always",
+        "containers": [container],
+        **({"runtimeClassName": making.runtime_class} if making.runtime_class else {}),
+        **({"tolerations": tolerations} if tolerations else {}),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name_of(card),
+            "namespace": making.namespace,
+            "labels": {names.APP: names.RESERVATION, names.GPU_GROUP: card.group},
+            "annotations": {
+                names.DO_NOT_DISRUPT: "true",
+                names.SKIP_PODGROUPER: "true",
+                names.GPU_SHARES: written(book),
+            },
+        },
+        "spec": spec,
+    }
+
+
+def card_of(pod: Object) -> Card:
+    labels = pod["metadata"].get("labels") or {}
+    return Card(pod["spec"].get("nodeName") or "", labels.get(names.GPU_GROUP) or "")
+
+
+def device_of(pod: Object) -> str:
+    """The UUID of the card that the pod was given; "" until it says so."""
+    return str((pod["metadata"].get("annotations") or {}).get(names.RESERVED_GPU) or "")
+
+
+def written(book: Mapping[str, Claim]) -> str:
+    return json.dumps(
+        {
+            uid: {"pod": c.pod, "mib": c.mib, "version": c.version, "by": c.by}
+            for uid, c in sorted(book.items())
+        },
+        separators=(",", ":"),
+    )
+
+
+def book_of(pod: Object) -> dict[str, Claim]:
+    """Who may have how much, by the uid of the pod. What cannot be read is left out."""
+    text = (pod["metadata"].get("annotations") or {}).get(names.GPU_SHARES)
+    try:
+        raw: Any = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    found: dict[str, Claim] = {}
+    for uid, entry in raw.items() if isinstance(raw, dict) else ():
+        if isinstance(entry, dict) and type(entry.get("mib")) is int and entry["mib"] > 0:
+            claim = Claim(
+                str(entry.get("pod") or ""),
+                entry["mib"],
+                str(entry.get("version") or ""),
+                str(entry.get("by") or ""),
+            )
+            found[str(uid)] = claim
+    return found
+
+
+def problem_of(pod: Object) -> str:
+    """Why the pod keeps nothing, "" while it does or may come to."""
+    status = pod.get("status") or {}
+    if status.get("phase") not in ("Failed", "Succeeded"):
+        return ""
+    return str(status.get("message") or status.get("reason") or "its reservation pod has ended")
