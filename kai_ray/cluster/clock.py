@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -16,6 +17,39 @@ class Clock(Protocol):
 class SystemClock:
     def now(self) -> float:
         return time.time()
+
+
+class SteadyClock:
+    """The time of day that never jumps: what an operator does to the machine's clock evicts nobody.
+
+    It runs with the machine, also while that sleeps, and follows a clock that was set by no more
+    than `_SLEW` of the time that passes.
+    """
+
+    _SLEW = 0.05
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steady = steady_s()
+        self._now = time.time()
+
+    def now(self) -> float:
+        with self._lock:
+            steady = steady_s()
+            passed = steady - self._steady
+            ahead = time.time() - (self._now + passed)
+            most = passed * self._SLEW
+            self._now += passed + min(max(ahead, -most), most)
+            self._steady = steady
+            return self._now
+
+
+def steady_s() -> float:
+    """Seconds that nobody sets, counted on while the machine sleeps where the system can."""
+    return time.clock_gettime(_STEADY) if _STEADY is not None else time.monotonic()
+
+
+_STEADY: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class VirtualClock:

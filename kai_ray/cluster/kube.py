@@ -15,7 +15,7 @@ import msgspec
 
 from . import kubeconfig
 from .kube_http import Transport
-from .kube_watch import HttpWatch
+from .kube_watch import SILENCE_S, HttpWatch
 from .kubeconfig import Connection
 from .port import ApiError, Object, Page, PatchType, Resource, Watch, Write
 from .resources import POD
@@ -36,10 +36,20 @@ def connect(path: str | None = None, context: str | None = None) -> KubePort:
 
 
 class KubePort:
-    """`Port` over HTTP. Safe from any thread; `close` it when done."""
+    """`Port` over HTTP. Safe from any thread; `close` it when done.
 
-    def __init__(self, connection: Connection, *, connections: int = CONNECTIONS) -> None:
+    `silence_s`: every watch is heard of within this time, or its stream is taken for dead.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        connections: int = CONNECTIONS,
+        silence_s: float = SILENCE_S,
+    ) -> None:
         self.connection = connection
+        self._silence_s = silence_s
         self._transport = Transport(connection, connections)
         self._workers: ThreadPoolExecutor | None = None
         self._workers_lock = threading.Lock()
@@ -102,7 +112,22 @@ class KubePort:
     ) -> Watch:
         query = _query(labelSelector=labels, fieldSelector=fields)
         path = path_of(resource, namespace)
-        return HttpWatch(self._transport, path, query, resource_version, on_event)
+        return HttpWatch(
+            self._transport, path, query, resource_version, on_event, silence_s=self._silence_s
+        )
+
+    def watch_list(
+        self, resource: Resource, *, on_event: Callable[[], None] | None = None
+    ) -> Watch:
+        return HttpWatch(
+            self._transport,
+            path_of(resource),
+            {},
+            "",
+            on_event,
+            initial=True,
+            silence_s=self._silence_s,
+        )
 
     def create(
         self, resource: Resource, obj: Object, *, dry_run: bool = False, field_manager: str = ""

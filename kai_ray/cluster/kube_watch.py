@@ -3,6 +3,10 @@
 The server ends every watch now and then, and connections break; the reader opens the next stream
 where the last one ended, so that the taker sees one unbroken sequence. Only what it cannot mend
 comes out of `next`: Gone (list again), or a refusal such as Forbidden.
+
+A stream says nothing while nothing changes, so silence alone does not tell a quiet kind from a dead
+connection. An API server sends a bookmark two seconds before a stream's time is over: streams as
+long as `STREAM_PART` of the silence that is allowed are heard of often enough.
 """
 
 from __future__ import annotations
@@ -18,20 +22,29 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError
 
+from .clock import steady_s
+from .informer import INITIAL_END
 from .kube_http import Transport, error_of_status, shut
-from .port import ApiError, Gone, TooManyRequests, Unavailable, WatchEvent
+from .port import ApiError, Gone, Object, TooManyRequests, Unavailable, WatchEvent
 
 log = logging.getLogger(__name__)
 
-STREAM_S = (300, 600)  # the server is asked to end a stream after so long, drawn evenly
 SILENCE_S = 120.0  # no bookmark and no event for so long: the connection is taken for dead
+STREAM_PART = (0.5, 0.6)  # of the silence: for so long the server is asked to keep a stream
+SHORTEST_STREAM_S = 4
 WAITING_LIMIT = 20_000  # events not taken yet; beyond it the reader stops reading
 BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
 
+Decode = Callable[[bytes], Object]
+
 
 class HttpWatch:
-    """One watch. The first stream is open when the constructor returns."""
+    """One watch. The first stream is open when the constructor returns.
+
+    `initial`: begin with all that is there, then the bookmark INITIAL_END. `silence_s`: a stream
+    that says nothing for so long is dropped and opened anew.
+    """
 
     def __init__(
         self,
@@ -40,12 +53,20 @@ class HttpWatch:
         query: dict[str, str],
         resource_version: str,
         on_event: Callable[[], None] | None,
+        *,
+        initial: bool = False,
+        silence_s: float = SILENCE_S,
+        decode: Decode = msgspec.json.decode,
     ) -> None:
         self._transport = transport
         self._path = path
         self._query = query
         self._version = resource_version
         self._on_event = on_event
+        self._initial = initial  # the state is still arriving: nothing says how far it has come
+        self._silence_s = silence_s
+        self._decode = decode
+        self._heard_s = steady_s()
         self._changed = threading.Condition()
         self._events: deque[WatchEvent] = deque()
         self._failure: ApiError | None = None
@@ -74,6 +95,9 @@ class HttpWatch:
                 raise self._failure
             return None
 
+    def silent_s(self) -> float:
+        return steady_s() - self._heard_s
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
@@ -82,14 +106,17 @@ class HttpWatch:
             shut(self._response)
 
     def _open(self) -> urllib3.BaseHTTPResponse:
+        stream_s = self._silence_s * random.uniform(*STREAM_PART)
         query = self._query | {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(*STREAM_S)),
+            "timeoutSeconds": str(max(SHORTEST_STREAM_S, round(stream_s))),
         }
-        if self._version:
+        if self._initial:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        elif self._version:
             query["resourceVersion"] = self._version
-        return self._transport.stream(self._path, query, SILENCE_S)
+        return self._transport.stream(self._path, query, self._silence_s)
 
     def _read(self) -> None:
         failures = 0
@@ -112,7 +139,7 @@ class HttpWatch:
             self._drop_stream()
             if self._closed:
                 return
-            if not self._version:
+            if self._initial or not self._version:
                 # Nothing says where the stream ended, so a new one could miss or repeat events.
                 self._fail(Gone("the watch ended before it had a resource version"))
                 return
@@ -126,17 +153,22 @@ class HttpWatch:
 
     def _take(self, line: bytes) -> None:
         try:
-            said: dict[str, Any] = msgspec.json.decode(line)
-            kind, obj = said["type"], said["object"]
+            said = _LINE.decode(line)
+            raw = bytes(said.object)
+            if said.type == "ERROR":
+                raise error_of_status(msgspec.json.decode(raw))
+            obj = self._decode(raw)
+            meta: dict[str, Any] = obj["metadata"]
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise Unavailable(f"a line of the watch {self._path} is not an event") from error
-        if kind == "ERROR":
-            raise error_of_status(obj)
-        version = obj["metadata"].get("resourceVersion", "")
+        if not self._initial or said.type == "BOOKMARK":
+            self._version = meta.get("resourceVersion") or self._version
         with self._changed:
             self._changed.wait_for(lambda: len(self._events) < WAITING_LIMIT or self._closed)
-            self._version = version or self._version
-            self._events.append(WatchEvent(kind, obj))
+            if said.type == "BOOKMARK" and (meta.get("annotations") or {}).get(INITIAL_END):
+                self._initial = False
+            self._heard_s = steady_s()
+            self._events.append(WatchEvent(said.type, obj))  # pyright: ignore[reportArgumentType]
             self._changed.notify_all()
         if self._on_event is not None:
             self._on_event()
@@ -149,17 +181,24 @@ class HttpWatch:
             self._on_event()
 
 
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     """The lines of a body as they arrive; an unfinished last line is dropped."""
-    rest = b""
+    rest: list[bytes] = []
     for chunk in response.stream(65536):
-        if b"\n" not in chunk:
-            rest += chunk
-            continue
         first, *others = chunk.split(b"\n")
-        yield rest + first
-        yield from others[:-1]
-        rest = others[-1]
+        rest.append(first)
+        if others:
+            yield b"".join(rest)
+            yield from others[:-1]
+            rest = [others[-1]]
 
 
 def _pause_s(failures: int) -> float:

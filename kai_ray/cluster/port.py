@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 Object = dict[str, Any]
 PatchType = Literal["json", "merge", "strategic", "apply"]
@@ -120,7 +120,26 @@ class Watch(Protocol):
         """The next event, or None if none came within `timeout_s`."""
         ...
 
+    def silent_s(self) -> float:
+        """Seconds since the server last said anything here; 0 where no wire is in between."""
+        ...
+
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class WatchLists(Protocol):
+    """A port whose watches can begin with all that is there."""
+
+    def watch_list(
+        self, resource: Resource, *, on_event: Callable[[], None] | None = None
+    ) -> Watch:
+        """ADDED for every object, then a BOOKMARK annotated `k8s.io/initial-events-end`, then news.
+
+        As recent as a list without a version. Raises BadRequest, Invalid or Forbidden where the
+        server cannot, Gone (from `next`) when the stream ends before that bookmark.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +245,10 @@ class Port(Protocol):
         ...
 
 
+def _unheard(warning: str) -> None:
+    """Where nobody listens to warnings."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
     """One write on its way in, as an admission plugin sees it. The objects are its to edit."""
@@ -237,6 +260,7 @@ class AdmissionRequest:
     old: Object | None
     user: str
     dry_run: bool
+    warn: Callable[[str], None] = _unheard  # tells who wrote, whatever is decided
 
 
 class Admission(Protocol):

@@ -12,21 +12,20 @@ import itertools
 import logging
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
+from . import resources as kinds
 from .clock import Clock, VirtualClock
-from .port import ApiError, Conflict, Gone, Key, Object, Port, Resource, Watch, key_of
+from .informer import Informer
+from .port import ApiError, Conflict, Object, Port, Resource
 
 log = logging.getLogger(__name__)
 
-#: (old, new): old is None for an addition, new is None for a deletion.
-Handler = Callable[[Object | None, Object | None], None]
-Index = Callable[[Object], Iterable[str]]
-
 BACKOFF_FIRST_S = 0.2
 BACKOFF_LAST_S = 60.0
+#: How often a loop that may not act looks whether it may.
+STANDBY_S = 0.5
 
 
 class Controller(Protocol):
@@ -41,159 +40,32 @@ class Controller(Protocol):
     def reconcile(self, key: str) -> float | None: ...
 
 
-class Informer:
-    """The cache of one resource, kept by list and watch. Objects are shared: never change them."""
-
-    def __init__(self, resource: Resource, wake: Callable[[], None]) -> None:
-        self.resource = resource
-        self._wake = wake
-        self._objects: dict[Key, Object] = {}
-        self._handlers: list[Handler] = []
-        self._indexers: dict[str, Index] = {}
-        self._indices: dict[str, dict[str, dict[Key, Object]]] = {}
-        self._watch: Watch | None = None
-        self._version = ""
-
-    @property
-    def connected(self) -> bool:
-        """Whether a watch is open: without one the cache only grows old."""
-        return self._watch is not None
-
-    def get(self, name: str, namespace: str = "") -> Object | None:
-        return self._objects.get(Key(namespace, name))
-
-    def list(self, namespace: str | None = None) -> list[Object]:
-        if namespace is None:
-            return list(self._objects.values())
-        return [o for k, o in self._objects.items() if k.namespace == namespace]
-
-    def __len__(self) -> int:
-        return len(self._objects)
-
-    def __iter__(self) -> Iterator[Object]:
-        return iter(list(self._objects.values()))
-
-    def add_index(self, name: str, index: Index) -> None:
-        """Adds an index once; later calls with the same name are ignored."""
-        if name in self._indexers:
-            return
-        self._indexers[name] = index
-        table: dict[str, dict[Key, Object]] = defaultdict(dict)
-        for key, obj in self._objects.items():
-            for value in index(obj):
-                table[value][key] = obj
-        self._indices[name] = table
-
-    def by_index(self, name: str, value: str) -> list[Object]:
-        return list(self._indices[name].get(value, {}).values())
-
-    def on_change(self, handler: Handler) -> None:
-        """Called for every later change, and now for every object already known."""
-        self._handlers.append(handler)
-        for obj in list(self._objects.values()):
-            handler(None, obj)
-
-    def start(self, port: Port) -> None:
-        """Lists and opens the watch; changes against the cache are reported to the handlers."""
-        self.close()
-        found: dict[Key, Object] = {}
-        token = ""
-        while True:
-            page = port.list(self.resource, limit=500, continue_token=token)
-            for obj in page.items:
-                found[key_of(obj)] = obj
-            token = page.continue_token
-            if not token:
-                break
-        self._version = page.resource_version
-        for key in [k for k in self._objects if k not in found]:
-            self._put(key, None)
-        for key, obj in found.items():
-            old = self._objects.get(key)
-            if old is None or _version(old) != _version(obj):
-                self._put(key, obj)
-        self._open(port)
-
-    def _open(self, port: Port) -> None:
-        self._watch = port.watch(self.resource, resource_version=self._version, on_event=self._wake)
-
-    def pump(self, port: Port) -> int:
-        """Takes in what the watch has; the number of changes. Reopens or relists as needed."""
-        taken = 0
-        try:
-            if self._watch is None:
-                self.start(port)
-            assert self._watch is not None
-            while (event := self._watch.next(0.0)) is not None:
-                self._version = event.object["metadata"].get("resourceVersion", self._version)
-                if event.type == "BOOKMARK":
-                    continue
-                self._put(key_of(event.object), None if event.type == "DELETED" else event.object)
-                taken += 1
-        except Gone:
-            self.start(port)
-            taken += 1
-        return taken
-
-    def remember(self, obj: Object) -> None:
-        """Takes in the answer to one's own write, so that the next read is not older than it."""
-        key = key_of(obj)
-        old = self._objects.get(key)
-        if old is None or _newer(obj, old):
-            self._put(key, obj)
-
-    def close(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-
-    def _put(self, key: Key, new: Object | None) -> None:
-        old = self._objects.get(key)
-        if new is not None and old is not None and _newer(old, new):
-            return
-        if new is None:
-            if old is None:
-                return
-            del self._objects[key]
-        else:
-            self._objects[key] = new
-        for name, index in self._indexers.items():
-            table = self._indices[name]
-            if old is not None:
-                for value in index(old):
-                    members = table.get(value)
-                    if members is not None:
-                        members.pop(key, None)
-                        if not members:
-                            del table[value]
-            if new is not None:
-                for value in index(new):
-                    table.setdefault(value, {})[key] = new
-        for handler in self._handlers:
-            handler(old, new)
-
-
-def _version(obj: Object) -> str:
-    return obj["metadata"].get("resourceVersion", "")
-
-
-def _newer(a: Object, b: Object) -> bool:
-    """Whether `a` is known to be newer than `b` (same UID, numerically larger version)."""
-    va, vb = _version(a), _version(b)
-    return (
-        a["metadata"].get("uid") == b["metadata"].get("uid")
-        and va.isdigit()
-        and vb.isdigit()
-        and int(va) > int(vb)
-    )
-
-
 class Runtime:
-    """One loop for all controllers over one port."""
+    """One loop for all controllers over one port.
 
-    def __init__(self, port: Port, clock: Clock) -> None:
+    `max_age_s`: while the news of a kind that somebody needs are older, nothing is reconciled.
+    `resync_s`: every cache is compared with a fresh list this often. `may_act`: False (a standby
+    without the lease) keeps the caches up to date and lets keys wait.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        clock: Clock,
+        *,
+        max_age_s: float = float("inf"),
+        resync_s: float = float("inf"),
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.port = port
         self.clock = clock
+        self.waiting = "starting"
+        """Why nothing is reconciled just now; "" while the loop works."""
+        self._max_age_s = max_age_s
+        self._resync_s = resync_s
+        self._may_act = may_act
+        self._needed: set[Resource] = set()
+        self._filled = False
         self._informers: dict[Resource, Informer] = {}
         self._controllers: dict[str, Controller] = {}
         self._due: list[tuple[float, int, str, str]] = []
@@ -208,11 +80,25 @@ class Runtime:
         found = self._informers.get(resource)
         if found is None:
             found = self._informers[resource] = Informer(resource, self._signal.set)
+            if resource == kinds.CRD:
+                found.on_change(self._definition_changed)
         return found
 
+    def need(self, *resources: Resource) -> None:
+        """Kinds whose old news are no ground for any decision."""
+        self._needed.update(resources)
+
     def disconnected(self) -> list[str]:
-        """Plurals of the kinds whose caches are not kept up to date just now."""
-        return sorted(i.resource.plural for i in self._all() if not i.connected)
+        """What keeps the caches of needed or served kinds from being up to date."""
+        return [
+            f"{i.resource.plural}: {i.problem or 'the first list is on its way'}"
+            for i in sorted(self._all(), key=lambda i: i.resource.plural)
+            if not i.connected and (i.resource in self._needed or not i.absent)
+        ]
+
+    def _definition_changed(self, old: Object | None, new: Object | None) -> None:
+        for informer in self._all():
+            informer.look_again()
 
     def _all(self) -> list[Informer]:
         return list(self._informers.values())
@@ -238,20 +124,53 @@ class Runtime:
         self._signal.set()
 
     def run_once(self) -> float | None:
-        """Pumps and reconciles until nothing is due; when the next key is due, or None."""
+        """Pumps and reconciles until nothing is due; when something is next, or None."""
         while not self._stop.is_set():
-            changed = 0
-            for informer in self._all():
-                try:
-                    changed += informer.pump(self.port)
-                except ApiError as error:
-                    self.errors += 1
-                    log.warning("watch of %s failed: %s", informer.resource.plural, error)
-                    informer.close()
+            changed = sum(self._pump(informer) for informer in self._all())
+            if not self._works():
+                return self.clock.now() + STANDBY_S
             ran = self._run_due()
             if not changed and not ran:
                 break
-        return self._due[0][0] if self._due else None
+        again_s = min((i.again_s for i in self._all()), default=float("inf"))
+        due_s = min(self._due[0][0] if self._due else float("inf"), again_s)
+        return due_s if due_s != float("inf") else None
+
+    def _pump(self, informer: Informer) -> int:
+        try:
+            return informer.pump(self.port, self.clock.now(), self._resync_s)
+        except ApiError as error:
+            if informer.absent and informer.resource not in self._needed:
+                log.info("%s are not watched: %s", informer.resource.plural, error)
+            else:
+                self.errors += 1
+                log.warning("watch of %s failed: %s", informer.resource.plural, error)
+            return 0
+
+    def _works(self) -> bool:
+        """Whether keys may be reconciled now; `waiting` says why not."""
+        waiting = self._why_waiting()
+        if waiting != self.waiting:
+            log.log(logging.WARNING if waiting else logging.INFO, "%s", waiting or "working")
+            self.waiting = waiting
+        return not waiting
+
+    def _why_waiting(self) -> str:
+        if not self._filled:
+            empty = [i for i in self._all() if not i.settled]
+            if empty:
+                return f"filling the caches of {', '.join(i.resource.plural for i in empty)}"
+            self._filled = True
+        if not self._may_act():
+            return "standing by: another holds the lease"
+        if self._max_age_s == float("inf"):
+            return ""
+        for resource in self._needed:
+            age_s = self._informers[resource].age_s()
+            if age_s > self._max_age_s:
+                since = "no watch" if age_s == float("inf") else f"nothing heard for {age_s:.0f} s"
+                return f"no decision on old news: {resource.plural}: {since}"
+        return ""
 
     def _run_due(self) -> int:
         now = self.clock.now()
@@ -293,7 +212,12 @@ class Runtime:
         """Runs until `stop`, sleeping while nothing is due."""
         while not self._stop.is_set():
             self._signal.clear()
-            due = self.run_once()
+            try:
+                due = self.run_once()
+            except Exception:  # a handler stumbled over an object: the others must go on
+                self.errors += 1
+                log.exception("the loop stumbled; again in a second")
+                due = self.clock.now() + 1.0
             wait = 1.0 if due is None else min(1.0, max(0.0, due - self.clock.now()))
             self._signal.wait(wait)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import Object, Write
-from kai_ray.cluster.runtime import Informer, Runtime
+from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.grants import Grant
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kai_ray.api import labels as names
 from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import Object
-from kai_ray.cluster.runtime import Informer
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.owners import called

@@ -61,6 +61,7 @@ class SchedulingLoop:
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        runtime.need(*_NEEDED)
         self._evictor.setup(runtime)
         served = (kind for kind in ADDED_RESOURCES if _serves(runtime.port, kind))
         for resource in (*RESOURCES, *served):

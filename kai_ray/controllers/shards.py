@@ -14,8 +14,9 @@ from typing import Any
 
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import Clock, rfc3339
+from kai_ray.cluster.informer import Handler, Informer
 from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Port, Resource
-from kai_ray.cluster.runtime import Controller, Handler, Informer, Runtime
+from kai_ray.cluster.runtime import Controller, Runtime
 from kai_ray.controllers.compose import Control, compose
 from kai_ray.controllers.conditions import condition, merged
 from kai_ray.controllers.config import ControlConfig
@@ -217,6 +218,9 @@ class _View:
 
     def informer(self, resource: Resource) -> _InformerView:
         return _InformerView(self._runtime.informer(resource), self)
+
+    def need(self, *resources: Resource) -> None:
+        self._runtime.need(*resources)
 
     def wake(self) -> None:
         self._runtime.wake()

@@ -15,6 +15,7 @@ import numpy as np
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import (
     ApiError,
     Conflict,
@@ -25,7 +26,7 @@ from kai_ray.cluster.port import (
     Unavailable,
     Write,
 )
-from kai_ray.cluster.runtime import Informer, Runtime
+from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers import podgroup_status, queue_status
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.config import ControlConfig

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import (
     ApiError,
     BadRequest,
@@ -16,7 +17,7 @@ from kai_ray.cluster.port import (
     Port,
     Resource,
 )
-from kai_ray.cluster.runtime import Informer, Runtime
+from kai_ray.cluster.runtime import Runtime
 
 from .values import group_of, labels, owner_references
 

@@ -95,6 +95,7 @@ class Podgrouper:
             if self.reader.serves(resource):
                 self.reader.cache(resource).on_change(self._on_surroundings)
         groups = self.reader.cache(kinds.POD_GROUP)
+        runtime.need(kinds.POD, kinds.POD_GROUP)
         groups.on_change(self._on_group)
         definitions = self.reader.cache(kinds.CRD) if self.reader.serves(kinds.CRD) else None
         self._discover()

@@ -120,5 +120,8 @@ class _Watch:
             return None
         return self._inner.next(timeout_s)
 
+    def silent_s(self) -> float:
+        return self._inner.silent_s()
+
     def close(self) -> None:
         self._inner.close()
