@@ -24,7 +24,8 @@ PART_OF = {"app.kubernetes.io/part-of": "kai-ray"}
 #: Versions of MutatingAdmissionPolicy that we can write, best first.
 MUTATING_VERSIONS = ("v1", "v1beta1")
 
-_UNCLAIMED = (
+#: Pods that named no scheduler, and were not put on a node by their maker.
+UNCLAIMED = (
     "(!has(object.spec.schedulerName) || object.spec.schedulerName in ['', 'default-scheduler'])"
     " && (!has(object.spec.nodeName) || object.spec.nodeName == '')"
 )
@@ -56,7 +57,7 @@ def routing(scheduler_name: str, version: str = "v1") -> list[Object]:
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
         "matchConstraints": {"resourceRules": [rule("", "v1", "pods", "CREATE")]},
-        "matchConditions": [{"name": "unclaimed", "expression": _UNCLAIMED}],
+        "matchConditions": [{"name": "unclaimed", "expression": UNCLAIMED}],
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
     }
     binding = _object("MutatingAdmissionPolicyBinding", version, ROUTING)

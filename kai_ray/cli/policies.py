@@ -21,8 +21,13 @@ from kai_ray.cli import connect, output
 @click.option(
     "--detect", is_flag=True, help="Ask the cluster which version of each policy it serves."
 )
+@click.option(
+    "--webhook",
+    metavar="URL",
+    help="Add the webhook configurations, for `kai run --webhook` reached there.",
+)
 @connect.connected
-def policies(form: str, scheduler_name: str, detect: bool) -> None:
+def policies(form: str, scheduler_name: str, detect: bool, webhook: str | None) -> None:
     """Print admission policies: `kai policies | kubectl apply --server-side -f -`.
 
     Pods of namespaces labelled kai.scheduler/managed=true become ours; what nobody could grant is
@@ -30,11 +35,14 @@ def policies(form: str, scheduler_name: str, detect: bool) -> None:
     webhook for the first: --detect leaves that policy out there.
     """
     from kai_ray.admission import policies as made
+    from kai_ray.admission.webhooks import WebhookConfig, configurations
 
     version = made.MUTATING_VERSIONS[0]
     if detect:
         version = made.mutating_version(connect.open_connection().port)
     found = made.policies((scheduler_name,), version)
+    if webhook:
+        found += configurations(WebhookConfig({"url": webhook}, (scheduler_name,), not version))
     if form == "name":
         for policy in found:
             click.echo(f"{policy['kind'].lower()}/{policy['metadata']['name']}")

@@ -6,23 +6,26 @@ import dataclasses
 import logging
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import connect
+from kai_ray.cli import connect, run_admission
 from kai_ray.cli.failures import USAGE, Failure
 
 if TYPE_CHECKING:
-    from kai_ray.manager import ManagerConfig
+    from kai_ray.manager import Manager, ManagerConfig
+    from kai_ray.manager.admission import AdmissionService
 
 
 @click.command("run")
 @click.option(
     "--components",
     metavar="LIST",
-    help="What runs here, of podgrouper, scheduler, binder (comma-separated); all, unless said.",
+    help="What runs here, of podgrouper, scheduler, binder, admission (comma-separated); all but "
+    "the last, unless said.",
 )
 @click.option(
     "--scheduler-name",
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     show_default=True,
     help='Where /healthz and /readyz answer; port 0 = any, "" = nowhere.',
 )
+@run_admission.options
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 @connect.connected
 def run(
@@ -62,19 +66,24 @@ def run(
     state: Path | None,
     install_crds: bool,
     health: str,
+    webhook: str | None,
+    webhook_hosts: tuple[str, ...],
+    webhook_secret: str,
+    webhook_certificate: str,
     verbose: bool,
 ) -> None:
-    """Run podgrouper, scheduler and binder against a Kubernetes API server.
+    """Run podgrouper, scheduler, binder and admission against a Kubernetes API server.
 
     Which one: the kubeconfig, or inside a pod its service account. SIGTERM and Ctrl-C end it with
     exit code 0.
     """
-    config = configuration(components, names, shard, period, bind_requests, state)
-    host, port_number = _address(health)
+    components, admits = run_admission.split(components, webhook)
+    config = configuration(components or None, names, shard, period, bind_requests, state)
+    health_address = _address("--health", health)
+    webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")
     _log(verbose)
     from kai_ray.cluster.defaults import install_queues
     from kai_ray.manager import Manager
-    from kai_ray.manager.health import HealthServer
     from kai_ray.manager.install import install_definitions
 
     stopped = _stop_signals()
@@ -82,23 +91,59 @@ def run(
     if install_crds:
         install_definitions(connection.port)
         install_queues(connection.port)
-    manager = Manager(connection.port, config=config)
-    server = HealthServer(host, port_number, manager.problem, manager.unready) if health else None
-    if server is not None:
-        server.start()
-    click.echo(f"running {', '.join(config.components)} on {connection.port.connection.server}")
-    if server is not None:
-        click.echo(f"  health  http://{host}:{server.port}/readyz")
-    try:
-        with manager:
-            while not stopped.wait(1.0) and not manager.problem():
-                pass
-    finally:
-        if server is not None:
-            server.stop()
+    parts: list[Manager | AdmissionService] = []
+    if components != "":
+        parts.append(Manager(connection.port, config=config))
+    if admits:
+        parts.append(
+            run_admission.service(
+                connection,
+                config,
+                webhook_address,
+                webhook_hosts,
+                webhook_secret,
+                webhook_certificate,
+            )
+        )
+    names = config.components if components != "" else ()
+    words = ", ".join([*names, *([run_admission.COMPONENT] if admits else [])])
+    click.echo(f"running {words} on {connection.port.connection.server}")
+    _run(parts, stopped, health_address if health else None)
     if not stopped.is_set():
         raise Failure("the loop has ended by itself: see the log")
     click.echo("stopped")
+
+
+def _run(
+    parts: list[Manager | AdmissionService],
+    stopped: threading.Event,
+    health: tuple[str, int] | None,
+) -> None:
+    """Until a signal, or until one of the parts has ended."""
+    from kai_ray.manager.health import HealthServer
+
+    def first(checks: list[Callable[[], str]]) -> str:
+        return next((problem for check in checks if (problem := check())), "")
+
+    alive = [part.problem for part in parts]
+    ready = [part.unready for part in parts]
+    server = None
+    if health is not None:
+        server = HealthServer(*health, lambda: first(alive), lambda: first(ready))
+        server.start()
+        click.echo(f"  health  http://{health[0]}:{server.port}/readyz")
+    started: list[Manager | AdmissionService] = []
+    try:
+        for part in parts:
+            started.append(part)
+            part.start()
+        while not stopped.wait(1.0) and not first(alive):
+            pass
+    finally:
+        for part in reversed(started):
+            part.stop()
+        if server is not None:
+            server.stop()
 
 
 def configuration(
@@ -127,10 +172,10 @@ def configuration(
         raise Failure(str(error), code=USAGE) from error
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(option: str, text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if text and not port.isdecimal():
-        raise click.UsageError(f"--health {text!r}: give HOST:PORT")
+        raise click.UsageError(f"{option} {text!r}: give HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port or 0)
 
 

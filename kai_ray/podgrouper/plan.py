@@ -17,7 +17,7 @@ from .manifests import Document, ManifestError, read_documents
 from .planned import planned_groups, pod_template_of
 from .podspec import Amounts, pod_requests, quantity_text, total_requests
 from .values import GroupError, Object, group_of, kind_of, name_of, namespace_of, uid_of
-from .workload import UNKNOWN_NAME, UNKNOWN_UID, Settings, Workload
+from .workload import UNKNOWN_NAME, UNKNOWN_UID, Reader, Settings, Workload
 
 __all__ = ["Gang", "ManifestError", "WorkloadPlan", "plan_documents", "plan_files"]
 
@@ -126,16 +126,24 @@ def plan_documents(
     return found
 
 
+def groups_to_be(obj: Object, reader: Reader, settings: Settings) -> list[Group] | None:
+    """The groups of a workload that is about to be created, None for what is none.
+
+    Raises GroupError.
+    """
+    obj = _as_created(obj)
+    api_version, kind = kind_of(obj)
+    pod = obj if kind == "Pod" and not api_version.partition("/")[2] else None
+    return _groups(Workload(obj, (obj,), pod, reader, settings, planning=True))
+
+
 def _plan(document: Document, reader: PlanReader, settings: Settings) -> WorkloadPlan | None:
     obj = _as_created(document.object)
     api_version, kind = kind_of(obj)
-    w = Workload(obj, (obj,), None, reader, settings, planning=True)
-    if kind == "Pod" and not api_version.partition("/")[2]:
-        w = Workload(obj, (obj,), obj, reader, settings, planning=True)
     error: str | None = None
     gangs: tuple[Gang, ...] = ()
     try:
-        groups = _groups(w)
+        groups = groups_to_be(obj, reader, settings)
         if groups is None:
             return None
         gangs = tuple(_gangs(groups))

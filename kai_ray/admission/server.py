@@ -1,0 +1,173 @@
+"""The admission webhook: HTTPS, one path per webhook, answers from the plugins.
+
+Bodies, requests at a time and waiting are bounded, so that nobody who reaches the port can fill
+the memory. A new certificate serves the next connection; nothing is restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from kai_ray.admission.review import BadReview, answer
+from kai_ray.cluster.port import Admission, Port
+
+log = logging.getLogger(__name__)
+
+PATH = "/admit"
+#: An API server takes objects up to 3 MiB, and sends the old one along with the new one.
+LARGEST_BODY = 8 * 2**20
+LARGEST_HEADERS = 64 * 2**10
+CONCURRENT = 256
+WORKERS = 8
+BODY_WITHIN_S = 10.0
+_START_S = 20.0
+_STOP_S = 5
+
+
+class WebhookServer:
+    """Serves on `host:port` (port 0: any free one) from `start` on, once `use` gave a certificate.
+
+    Before that, connections are refused in the handshake.
+    """
+
+    def __init__(
+        self, plugins: Sequence[Admission], reader: Port, host: str = "0.0.0.0", port: int = 9443
+    ) -> None:
+        self._plugins = list(plugins)
+        self._reader = reader
+        self._host, self._port = host, port
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._workers = ThreadPoolExecutor(WORKERS, "admission")
+        self._server: uvicorn.Server | None = None
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self.certified = threading.Event()
+
+    def use(self, certificate: str, key: str) -> None:
+        """Serves this pair (PEM) from the next connection on."""
+        with tempfile.TemporaryDirectory(prefix="kai-ray-") as folder:  # only its owner may look
+            files = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+            for file, text in zip(files, (certificate, key), strict=True):
+                file.touch(mode=0o600)
+                file.write_text(text)
+            self._context.load_cert_chain(*files)
+        self.certified.set()
+
+    @property
+    def port(self) -> int:
+        return self._socket.getsockname()[1] if self._socket else self._port
+
+    def start(self) -> None:
+        """Returns when connections are taken. Raises OSError if the port is taken."""
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Without it each answer waits 40 ms for the client's delayed acknowledgement.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.bind((self._host, self._port))
+        config = uvicorn.Config(
+            self._app,
+            lifespan="off",
+            interface="asgi3",
+            http="h11",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONCURRENT,
+            h11_max_incomplete_event_size=LARGEST_HEADERS,
+            timeout_keep_alive=120,
+            timeout_graceful_shutdown=_STOP_S,
+        )
+        config.load()
+        config.ssl = self._context
+        server = self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=server.run, args=([self._socket],), name="kai-admission", daemon=True
+        )
+        self._thread.start()
+        end = time.monotonic() + _START_S
+        while not server.started:
+            if not self._thread.is_alive() or time.monotonic() > end:
+                self.stop()
+                raise RuntimeError("the webhook server did not start: see the log")
+            time.sleep(0.01)
+
+    def problem(self) -> str:
+        """ "" while reviews are answered; else what is missing."""
+        if self._thread is None or not self._thread.is_alive():
+            return "the webhook does not listen"
+        return "" if self.certified.is_set() else "the webhook has no certificate yet"
+
+    def stop(self) -> None:
+        """Answers what is under way, closes. Safe to call twice."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(2 * _STOP_S)
+        if self._socket is not None:
+            self._socket.close()
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._server = self._thread = self._socket = None
+
+    async def _app(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        status, body = await self._respond(scope, receive)
+        kind = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _respond(self, scope: Any, receive: Any) -> tuple[int, bytes]:
+        if not (scope["path"] == PATH or scope["path"].startswith(PATH + "/")):
+            return 404, b"reviews go to /admit\n"
+        if scope["method"] != "POST":
+            return 405, b"reviews are posted\n"
+        try:
+            raw = await asyncio.wait_for(_body(receive), BODY_WITHIN_S)
+        except TimeoutError:
+            return 408, b"the body did not come\n"
+        if raw is None:
+            return 413, f"more than {LARGEST_BODY} bytes\n".encode()
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(
+                self._workers, answer, raw, self._plugins, self._reader
+            )
+        except BadReview as error:
+            return 400, f"{error}\n".encode()
+        except Exception:  # the failure policy of the webhook decides
+            log.exception("a review could not be answered")
+            return 500, b"internal error: see the log\n"
+        return 200, found
+
+
+async def _body(receive: Any) -> bytes | None:
+    """The whole body; None if it is too large."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        part = message.get("body", b"")
+        size += len(part)
+        if size > LARGEST_BODY:
+            return None
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
