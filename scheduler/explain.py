@@ -88,7 +88,7 @@ def _details(wait: Wait, names: NameTable) -> list[str]:
         lines.append(f"queue {names.queue(cause.queue)} uses {used} of a fair share of {share}")
     if wait.behind:
         lines.append("went first: " + ", ".join(map(names.gang, wait.behind)))
-    if wait.delay_s > 0:
+    if wait.delay_s > 0 and wait.reason is not Reason.PREEMPTION_DELAY:
         wait_s = _plural(math.ceil(wait.delay_s), "second")
         lines.append(f"may have others evicted in {wait_s} (preemption delay)")
     if not wait.blocks_start:
@@ -219,10 +219,18 @@ def _reserved(wait: Wait, names: NameTable) -> str:
         return _no_room(wait, names)
     free = _number(max(cause.bound - cause.used, 0))
     kept = amount(cause.resource, cause.bound, names.resources)
+    if cause.size > 1:
+        kept += f" (by {cause.size} on one node)"
     return (
         f"Waiting for GPUs: queue {names.queue(cause.queue)} keeps {kept} in reserve, of which "
         f"{free} are unused; {_plain(cause.resource, cause.requested)} asked"
     )
+
+
+def _delayed(wait: Wait, names: NameTable) -> str:
+    """Others would leave for it, if it were allowed to ask for that yet."""
+    wait_s = _plural(math.ceil(wait.delay_s), "second")
+    return f"Waiting for its preemption delay: it may have others evicted in {wait_s}"
 
 
 def _fixed(text: str) -> Callable[[Wait, NameTable], str]:
@@ -260,6 +268,11 @@ _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
     ),
     Reason.SUSPENDED: _fixed("Suspended: resume it to start it (kai job resume)"),
     Reason.RESERVED_FOR_OTHERS: _reserved,
+    Reason.PREEMPTION_DELAY: _delayed,
+    Reason.QUEUE_DEPTH: _fixed(
+        "Waiting behind others of its queue: a cycle tries only the first of each "
+        "(queueDepthPerAction of the shard)"
+    ),
     Reason.VOLUME_CLAIM_NOT_FOUND: _fixed(
         "Waiting for a volume claim that is not there or not bound"
     ),

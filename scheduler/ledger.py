@@ -68,10 +68,6 @@ class Ledger:
         self.peers: list[PeerRules] = peers.rules
         self._moved: list[list[Counter]] = peers.moved
         self.queues: list[QueueRow] = queue_rows(snapshot.queues, books, share)
-        kept = snapshot.queues.reserved_gpus
-        amounts: list[float] = [] if kept is None else kept.tolist()
-        #: Queue -> GPUs that it keeps in reserve, where it keeps any (reserve.py).
-        self.reserved: dict[int, float] = {q: a for q, a in enumerate(amounts) if a > 0}
         self._paths: dict[int, tuple[int, ...]] = {}
         self._open_gangs()
         self.topology: Bonds | None = bonds(snapshot, self.origin, self.node_of)

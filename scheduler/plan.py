@@ -23,6 +23,7 @@ class QueueCause:
     requested: float
     used: float
     bound: float  # the limit or quota that would be passed
+    size: int = 1  # of a reserve: GPUs that each of its places has on one node
 
 
 @dataclass(frozen=True, slots=True)

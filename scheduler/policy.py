@@ -83,10 +83,16 @@ class Policy:
     """Among equals of a queue, users who had less lately go first (where the usage is known)."""
     nominated_weight: float = 10_000_000.0  # the node named by a pod's nominatedNodeName
     evicting: Evicting = knobs.DEFAULT
+    depths: tuple[tuple[Callable[[Session], None], int], ...] = ()
+    """(action, gangs): of each leaf queue an action tries only so many, the best ones."""
     device_order: DeviceOrder = packed
     """Which device of the node a pod that shares one takes."""
     mig_by_share: bool = False
     """Queues are charged the part of a card that a MIG profile is, not one GPU per slice."""
+
+    def depth_of(self, action: Callable[[Session], None]) -> int | None:
+        """How many gangs of a leaf queue an action tries; None = all."""
+        return next((depth for known, depth in self.depths if known is action), None)
 
     def devices_for(self, layout: Layout) -> DeviceOrder:
         """The device order of a class: its queue's layout, else the policy's."""

@@ -44,6 +44,7 @@ class Reason(IntEnum):
     TOPOLOGY_UNSATISFIED = 44  # it fits, but in no single domain of the level that it requires
     TOPOLOGY_NOT_FOUND = 45
     TOPOLOGY_LEVEL_NOT_FOUND = 46
+    QUEUE_DEPTH = 47  # others of its queue come first, and only so many of a queue are tried
     # rules of the queue for its gangs
     QUEUE_NODE_POOL_MISMATCH = 36  # the queue may not use the node: its pool or GPU type
     RESERVED_FOR_OTHERS = 37  # the node, or what is free in all, is kept for others

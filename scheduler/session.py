@@ -11,6 +11,7 @@ from .ledger import Ledger
 from .pending import Pending
 from .plan import DomainLack, QueueCause
 from .reason import Reason
+from .reserve import Reserves
 from .snapshot import Bools, Codes, Floats, Snapshot
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Session:
     placed: list[Placed] = field(default_factory=list[Placed])
     misses: dict[int, Miss] = field(default_factory=dict[int, Miss])
     """The last failed attempt per gang; taken out when a later one succeeds."""
+    reserves: Reserves = field(init=False)
+    """Places that queues keep for their own."""
     evicted: list[Evicted] = field(default_factory=list[Evicted])
     beneficiaries: set[int] = field(default_factory=set[int])
     """Gangs for which others leave."""
@@ -78,10 +81,17 @@ class Session:
     """(klass, node, pods) of what is booked for holders that were not placed."""
     delayed: dict[int, float] = field(default_factory=dict[int, float])
     """Gangs that could not be placed and must not evict others yet: for how many seconds."""
+    only_delayed: set[int] = field(default_factory=set[int])
+    """Those of them that would have others evicted now, were it not for the delay."""
+    passed_over: set[int] = field(default_factory=set[int])
+    """Gangs that nobody tried: the policy tries only so many of a queue."""
     last_resort: bool = False
     """Whether gangs of last resort may be victims: nobody else was of use to those who wait."""
     victims: VictimBooks | None = None
     """Who could be evicted; made by the first action that asks."""
+
+    def __post_init__(self) -> None:
+        self.reserves = Reserves(self.ledger)
 
     @property
     def order(self) -> Codes:

@@ -177,7 +177,6 @@ class Queues:
     paused: Bools  # [Q] starts nothing new (an ancestor's pause counts too)
     preempt_min_runtime_s: Floats | None = None  # [Q] NaN = ask the parent queue
     reclaim_min_runtime_s: Floats | None = None  # [Q] NaN = ask the parent queue
-    reserved_gpus: Floats | None = None  # [Q] kept for gangs in or below it (capacity.py)
 
     @property
     def count(self) -> int:
@@ -275,6 +274,16 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserve:
+    """GPUs that are kept for gangs in or below a queue, as places on single nodes (reserve.py)."""
+
+    queue: int
+    gpus: int  # in all
+    size: int = 1  # GPUs of a place
+    nodes: tuple[Selector, ...] = ()  # AND of selectors: nodes that the queue may use
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One immutable picture of the cluster. `decide(snapshot, policy)` depends on nothing else."""
 
@@ -293,6 +302,7 @@ class Snapshot:
     kept: Ints | None = None
     """[R, N] room that is held for pods that were evicted to be moved there and are not made again
     yet: nobody may take it. None = nothing is held."""
+    reserves: tuple[Reserve, ...] = ()  # at most one per queue
     gpus: Gpus | None = None  # None = only whole GPUs, or none
     topologies: Topologies | None = None  # None = no Topology objects
     zones: Zones | None = None  # NUMA cells of nodes; None = no node tells

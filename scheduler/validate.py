@@ -151,7 +151,6 @@ _OPTIONAL = {
     "preferred_level",
     "preempt_min_runtime_s",
     "reclaim_min_runtime_s",
-    "reserved_gpus",
     "core_safe",
     "last_resort",
     "stale_since_s",
@@ -191,7 +190,6 @@ _FIELDS: dict[str, dict[str, str]] = {
         "paused": "Q:b1",
         "preempt_min_runtime_s": "Q:f8",
         "reclaim_min_runtime_s": "Q:f8",
-        "reserved_gpus": "Q:f8",
     },
     "gangs": {
         "queue": "G:i4",
@@ -261,6 +259,12 @@ def _queues(snapshot: Snapshot, found: _Findings) -> None:
     found.distinct("queues.rank", queues.rank)
     for name in ("preempt_min_runtime_s", "reclaim_min_runtime_s"):
         found.seconds(f"queues.{name}", getattr(queues, name), lowest=0.0)
+    reserves = snapshot.reserves
+    found.index("reserves.queue", np.array([one.queue for one in reserves], np.int64), queues.count)
+    if any(one.gpus < 0 or one.size < 1 for one in reserves):
+        found.add("reserves", "has a place without GPUs", "give gpus from 0 and a size from 1")
+    if len({one.queue for one in reserves}) < len(reserves):
+        found.add("reserves", "has two rows of one queue", "give one per queue")
     if found.index("queues.parent", queues.parent, queues.count, lowest=-1):
         late = queues.parent >= np.arange(queues.count)
         mend = "put parents before their children; a cycle of parents must be cut"

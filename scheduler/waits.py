@@ -98,11 +98,18 @@ class _Waits:
             say = self._no_room if miss.cause is None else self._no_quota
             wait = say(miss, runs or nominated > 0)
             delay_s = self.session.delayed.get(gang)
-            return wait if delay_s is None else replace(wait, delay_s=delay_s)
+            if delay_s is None:
+                return wait
+            only = gang in self.session.only_delayed
+            return replace(
+                wait, delay_s=delay_s, reason=Reason.PREEMPTION_DELAY if only else wait.reason
+            )
         if nominated:
             victims = gang in self.session.beneficiaries
             reason = Reason.WAITING_FOR_VICTIMS if victims else Reason.WAITING_FOR_RELEASE
             return Wait(gang, reason, placeable=nominated, wanted=pending, blocks_start=not runs)
+        if gang in self.session.passed_over:
+            return Wait(gang, Reason.QUEUE_DEPTH, wanted=pending, blocks_start=not runs)
         # Nothing was tried: the pending pods do not complete a subgroup that is still missing.
         reason = Reason.POD_GATED if gated else Reason.GANG_INCOMPLETE
         return Wait(gang, reason, placeable=pending, wanted=pending, blocks_start=not runs)

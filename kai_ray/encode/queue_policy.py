@@ -20,9 +20,15 @@ from .problems import Malformed
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PLACES = re.compile(r"([0-9]{1,7})(?:x([0-9]{1,7}))?")
 _MOST = 64
 _LARGEST = 1_000_000
 _LAYOUTS = {"binpack": Layout.BINPACK, "spread": Layout.SPREAD}
+
+
+class ReservedGpus(NamedTuple):
+    gpus: int  # in all
+    size: int  # of one place, on one node
 
 
 class QueuePolicy(NamedTuple):
@@ -35,14 +41,14 @@ class QueuePolicy(NamedTuple):
     gpu_types: tuple[str, ...] | None = None
     align: tuple[str, ...] | None = None  # to zones inside nodes, where pods do not say
     max_run_time_s: float | None = None  # 0 = no maximum, whatever the parent says
-    reserved_gpus: float | None = None  # not inherited: kept for this queue and those below
+    reserved: ReservedGpus | None = None  # not inherited: kept for this queue and those below
     drain_deadline_s: float | None = None
     drained: bool | None = None  # that deadline has passed
 
     def below(self, parent: QueuePolicy) -> QueuePolicy:
         """What holds for a child that states `self`."""
         merged: Any = (b if a is None else a for a, b in zip(self, parent, strict=True))
-        return QueuePolicy(*merged)._replace(reserved_gpus=self.reserved_gpus)
+        return QueuePolicy(*merged)._replace(reserved=self.reserved)
 
     @property
     def narrows_nodes(self) -> bool:
@@ -148,15 +154,14 @@ def _duration(raw: Any, field: str) -> float:
     return found
 
 
-def _gpus(raw: Any, field: str) -> float:
-    try:
-        found = float(raw)
-    except (TypeError, ValueError):
-        found = -1.0
-    if not 0 <= found <= _LARGEST or found != int(found):
-        mend = f"{raw!r} is not a whole number of GPUs from 0 to {_LARGEST}"
-        raise Malformed(field, mend)
-    return found
+def _reserved(raw: Any, field: str) -> ReservedGpus:
+    """`8` GPUs, one by one, or `4x2`: four places that have two each."""
+    found = _PLACES.fullmatch(raw) if isinstance(raw, str) else None
+    places, size = (int(found[1]), int(found[2] or 1)) if found else (-1, 0)
+    if not 0 <= places * size <= _LARGEST or size < 1:
+        mend = f"is neither a whole number of GPUs from 0 to {_LARGEST} nor places such as 4x2"
+        raise Malformed(field, f"{str(raw)[:80]!r} {mend}")
+    return ReservedGpus(places * size, size)
 
 
 def _moment(raw: Any, field: str) -> float:
@@ -179,7 +184,7 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     names.GPU_TYPES: ("gpu_types", _labels),
     names.NODE_TOPOLOGY_POLICY: ("align", zone_asks.policies),
     names.MAX_RUN_TIME: ("max_run_time_s", _duration),
-    names.RESERVED_GPUS: ("reserved_gpus", _gpus),
+    names.RESERVED_GPUS: ("reserved", _reserved),
     names.DRAIN_DEADLINE: ("drain_deadline_s", _moment),
     names.DRAINED: ("drained", _said),
 }

@@ -31,6 +31,7 @@ from kai_ray.scheduler.snapshot import (
     Op,
     Queues,
     Requirement,
+    Reserve,
     Selector,
     Snapshot,
 )
@@ -61,14 +62,11 @@ def node_keys(policies: Sequence[QueuePolicy], nodes: NodeTable) -> set[str]:
 
 
 def queues(rows: Queues, tree: QueueTree, usage: Usage) -> Queues:
-    """The queues with what they had so far, and what they keep in reserve."""
+    """The queues with what they had so far."""
     more: dict[str, Floats] = {}
     if usage.queues:
         used = [usage.queues.get(name, (0.0, 0.0, 0.0)) for name in tree.names]
         more["usage"] = np.array(used, dtype=np.float64).reshape(-1, QUEUE_RESOURCES).T.copy()
-    kept = np.array([p.reserved_gpus or 0.0 for p in tree.policies])
-    if kept.any():
-        more["reserved_gpus"] = kept
     return dataclasses.replace(rows, **more) if more else rows
 
 
@@ -181,8 +179,15 @@ def split_classes(
     policies: Sequence[QueuePolicy],
     codes: NodeCodes,
 ) -> tuple[Snapshot, tuple[Shape, ...]]:
-    """A class per (class, what the queue of its pods says about nodes and layout)."""
+    """A class per (class, what the queue of its pods says about nodes and layout); reserves."""
     variants = _Variants(found, table, policies, codes)
+    reserves = tuple(
+        Reserve(i, p.reserved.gpus, p.reserved.size, variants.nodes_of(p))
+        for i, p in enumerate(policies)
+        if p.reserved is not None and p.reserved.gpus
+    )
+    if reserves:
+        snapshot = dataclasses.replace(snapshot, reserves=reserves)
     if not variants.needed:
         return snapshot, shapes
     tasks = snapshot.tasks
@@ -252,6 +257,10 @@ class _Variants:
         self._reserved = {t: self._not_reserved(t) for t in self._types} if kept else {"": ()}
         self._pools = {s[1]: self._pool(s[1]) for s in self._said}
         self._gpu_types = {s[2]: self._product(s[2]) for s in self._said}
+
+    def nodes_of(self, policy: QueuePolicy) -> tuple[Selector, ...]:
+        """Nodes with GPUs that a queue may use."""
+        return self._pool(policy.pools) + self._product(policy.gpu_types)
 
     def rules(self, snapshot: Snapshot, klass: int, variant: int) -> ClassRules:
         rules = snapshot.classes.rules[klass]

@@ -15,7 +15,8 @@ from ..holds import honour
 from ..orders.job_iteration import Job, JobIteration
 from ..orders.user_order import seniority
 from ..placing import Placer, Shortfall, wait_as_a_whole
-from ..reserve import QUEUE_GPU, over_reserve
+from ..plan import QueueCause
+from ..reserve import QUEUE_GPU
 from ..session import Miss, Placed, Session
 from .attempt import Attempt
 
@@ -68,8 +69,6 @@ class Allocate:
         queue, preemptible = self._queue[gang], self._preemptible[gang]
         path = ledger.path(queue)
         cause = over_capacity(ledger.queues, path, attempt.gate, preemptible)
-        if cause is None and ledger.reserved:
-            cause = over_reserve(ledger, float(session.total[QUEUE_GPU]), path, attempt.gate)
         if cause is not None:
             session.misses[gang] = Miss(gang, attempt.pods, asked=_asked(attempt), cause=cause)
             return False
@@ -91,8 +90,12 @@ class Allocate:
         jobs: dict[int, list[Job]] = {}
         for gang in np.flatnonzero(could).tolist():
             jobs.setdefault(self._queue[gang], []).append((self._job_key(gang), gang))
+        depth = self.session.policy.depth_of(allocate)
         for waiting in jobs.values():
             waiting.sort()
+            if depth is not None:
+                self.session.passed_over.update(gang for _, gang in waiting[depth:])
+                del waiting[depth:]
         return jobs
 
     def _job_key(self, gang: int) -> tuple[int, int, float, int]:
@@ -123,8 +126,17 @@ class Allocate:
 
     def _place(self, gang: int, attempt: Attempt) -> Miss | None:
         """Places all pods of the attempt, or none of them."""
-        ledger = self.ledger
-        placed = self._placer.place(gang, attempt)
+        ledger, reserves = self.ledger, self.session.reserves
+        gpus = attempt.gate[QUEUE_GPU]
+        if reserves and gpus > 0:
+            path = ledger.path(self._queue[gang])
+            placed = reserves.beside(path, gpus, lambda: self._placer.place(gang, attempt))
+        else:
+            placed = self._placer.place(gang, attempt)
+        if isinstance(placed, QueueCause):
+            miss = Miss(gang, attempt.pods, asked=_asked(attempt), cause=placed)
+            self._failed[self._signature(gang, attempt)] = (ledger.state, miss)
+            return miss
         if isinstance(placed, Shortfall):
             return self._note_failure(gang, attempt, placed)
         if ledger.any_releasing:
@@ -162,9 +174,12 @@ class Allocate:
 
     def _signature(self, gang: int, attempt: Attempt) -> tuple[object, ...]:
         """What decides the outcome of an attempt in a given state of the ledger."""
-        runs = tuple((0, pods, klass, wish) for _, (_, pods, klass, wish) in attempt.runs)
-        bonds = self.ledger.topology
-        return runs if bonds is None else (*runs, bonds.kind(gang, attempt))
+        kind: tuple[object, ...]
+        kind = tuple((0, pods, klass, wish) for _, (_, pods, klass, wish) in attempt.runs)
+        bonds, reserves = self.ledger.topology, self.session.reserves
+        if reserves:
+            kind = (*kind, reserves.others(self.ledger.path(self._queue[gang])))
+        return kind if bonds is None else (*kind, bonds.kind(gang, attempt))
 
 
 def _asked(attempt: Attempt) -> tuple[tuple[int, int], ...]:

@@ -29,7 +29,7 @@ from ..victims.spare import spare_of
 def consolidation(session: Session) -> None:
     """Serves waiting gangs by moving others."""
     if session.policy.evicting.max_moved_gangs != 0:
-        serve_waiting(session, _rules)
+        serve_waiting(session, _rules, session.policy.depth_of(consolidation))
 
 
 def _rules(books: VictimBooks, claimant: Claimant) -> list[Rule]:

@@ -26,7 +26,7 @@ from ..victims.spare import spare_of
 
 def preempt(session: Session) -> None:
     """Serves waiting gangs with lower ones of their own queue."""
-    serve_waiting(session, _rules)
+    serve_waiting(session, _rules, session.policy.depth_of(preempt))
 
 
 def _rules(books: VictimBooks, claimant: Claimant) -> list[Rule]:

@@ -33,7 +33,7 @@ from ..victims.spare import spare_of
 
 def reclaim(session: Session) -> None:
     """Serves waiting gangs with pods of other queues."""
-    serve_waiting(session, _rules)
+    serve_waiting(session, _rules, session.policy.depth_of(reclaim))
 
 
 def _rules(books: VictimBooks, claimant: Claimant) -> list[Rule]:

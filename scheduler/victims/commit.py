@@ -158,7 +158,7 @@ class Commit:
         return self._now(one)
 
     def _all_start(self, placed: list[Placed]) -> list[Placed]:
-        """All places on free room, or none of them."""
+        """All places on free room, or none of them: part of a minimum waits for the rest of it."""
         mark = self._ledger.trial()
         started: list[Placed] = []
         for one in placed:
@@ -166,6 +166,9 @@ class Commit:
                 self._ledger.roll_back(mark)
                 return placed
             started.append(self._now(one))
+        if self._short(self._gang):
+            self._ledger.roll_back(mark)
+            return placed
         return started
 
     def _free(self, one: Placed) -> bool:
@@ -182,14 +185,15 @@ class Commit:
         self._ledger.fill(one.leaf, 0, one.pods)
         return one._replace(later=False)
 
+    def _short(self, gang: int) -> bool:
+        """Whether the gang counts on room that is to be freed for its minimum."""
+        held, firm, minimum = self._ledger.held, self._ledger.firm, self._books.minimum
+        return any(held[leaf] > firm[leaf] < minimum[leaf] for leaf in self._books.leaves(gang))
+
     def _wait_as_a_whole(self, gang: int) -> None:
         """A gang that needs room to be freed for its minimum starts nothing yet."""
         ledger, books = self._ledger, self._books
-        short = any(
-            ledger.held[leaf] > ledger.firm[leaf] < books.minimum[leaf]
-            for leaf in books.leaves(gang)
-        )
-        if not short:
+        if not self._short(gang):
             return
         for at, one in enumerate(self._session.placed):
             if one.gang == gang and not one.later:

@@ -21,6 +21,7 @@ from ..snapshot import Floats, stated
 from .books import VictimBooks, books
 from .commit import Commit
 from .search import Rule, Search
+from .simulation import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,19 @@ class Claimant:
     priority: int
 
 
+#: Gangs per action of which it is found out whether only their preemption delay keeps them waiting.
+_MOST_TOLD = 16
 #: The rules to search by, one after the other until one serves; none: the gang may not.
 Rules = Callable[[VictimBooks, Claimant], "list[Rule]"]
 
 
-def serve_waiting(session: Session, rules: Rules) -> None:
-    """Searches victims for every gang that waits and may evict."""
+def serve_waiting(session: Session, rules: Rules, depth: int | None) -> None:
+    """Searches victims for gangs that wait and may evict: of each leaf queue the first `depth`."""
     if not _anybody_waits(session):
         return
     found = books(session)
     if found.victims:
-        _Serving(session, found, rules).run()
+        _Serving(session, found, rules, depth).run()
 
 
 def _anybody_waits(session: Session) -> bool:
@@ -53,8 +56,11 @@ def _anybody_waits(session: Session) -> bool:
 
 
 class _Serving:
-    def __init__(self, session: Session, found: VictimBooks, rules: Rules) -> None:
-        self.session, self.books, self._rules = session, found, rules
+    def __init__(
+        self, session: Session, found: VictimBooks, rules: Rules, depth: int | None
+    ) -> None:
+        self.session, self.books, self._rules, self._depth = session, found, rules, depth
+        self._late: list[int] = []  # gangs whose preemption delay is not over
         self._ready_s = may_evict_from_s(session)
         #: Per queue, priority and attempt that failed, the ledger's state then.
         self._failed: dict[tuple[object, ...], int] = {}
@@ -70,13 +76,29 @@ class _Serving:
             attempt = found.attempts.next(gang)
             if attempt.runs and not self._never(attempt):
                 self._serve(gang, attempt)
+        for gang in self._late[:_MOST_TOLD]:
+            self._tell_delay(gang)
 
     def _in_time(self, waiting: list[Job]) -> list[Job]:
         """Gangs whose preemption delay is over; the others say that they wait for it."""
         now = self.session.snapshot.now_s
         late = [gang for _, gang in waiting if self._ready_s[gang] > now]
+        self._late += late
         self.session.delayed.update((gang, float(self._ready_s[gang] - now)) for gang in late)
-        return [job for job in waiting if self._ready_s[job[1]] <= now] if late else waiting[:]
+        rest = [job for job in waiting if self._ready_s[job[1]] <= now] if late else waiting[:]
+        return rest[: self._depth]
+
+    def _tell_delay(self, gang: int) -> None:
+        """Whether nothing but its delay keeps a gang from having others evicted: as a thought."""
+        attempt = self.books.attempts.next(gang)
+        if gang in self.session.only_delayed or not attempt.runs or self._never(attempt):
+            return
+        give_back(self.session, gang)
+        found = self._search(gang, attempt)
+        if found is not None:
+            self.session.ledger.roll_back(found[1].mark)
+            self.session.only_delayed.add(gang)
+        keep_again(self.session, gang)
 
     def _spent(self) -> bool:
         """Whether the rate limit leaves nothing."""
@@ -90,6 +112,16 @@ class _Serving:
         return any(self.session.fits.get(run[2]).nowhere for _, run in attempt.runs)
 
     def _serve(self, gang: int, attempt: Attempt) -> None:
+        give_back(self.session, gang)
+        found = self._search(gang, attempt)
+        if found is None:
+            keep_again(self.session, gang)
+            return
+        rule, outcome = found
+        Commit(self.books, gang, rule.reason, outcome).run()
+
+    def _search(self, gang: int, attempt: Attempt) -> tuple[Rule, Outcome] | None:
+        """The first rule that serves the gang, and its outcome, which stands on the ledger."""
         session, found = self.session, self.books
         queue, preemptible = found.queue[gang], found.preemptible[gang]
         path = session.ledger.path(queue)
@@ -100,22 +132,20 @@ class _Serving:
             if gang not in session.misses:
                 asked = tuple((run[2], run[1]) for _, run in attempt.runs)
                 session.misses[gang] = Miss(gang, attempt.pods, asked=asked, cause=cause)
-            return
+            return None
         kinds = tuple((pods, klass, wish) for _, (_, pods, klass, wish) in attempt.runs)
         bonds = session.ledger.topology
         bound = None if bonds is None else bonds.kind(gang, attempt)
         known = (queue, preemptible, found.priority[gang], kinds, bound)
         if self._failed.get(known) == session.ledger.state:
-            return
+            return None
         claimant = Claimant(gang, attempt, path, preemptible, found.priority[gang])
-        give_back(session, gang)
         for rule in self._rules(found, claimant):
             outcome = Search(found, gang, attempt, rule).find()
             if outcome is not None:
-                Commit(found, gang, rule.reason, outcome).run()
-                return
-        keep_again(session, gang)
+                return rule, outcome
         self._failed[known] = session.ledger.state
+        return None
 
 
 def may_evict_from_s(session: Session) -> Floats:

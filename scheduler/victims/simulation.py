@@ -22,7 +22,8 @@ from ..filters.resources import copies
 from ..ledger import Mark
 from ..pending import Run
 from ..placing import Shortfall
-from ..reserve import QUEUE_GPU, over_reserve
+from ..plan import QueueCause
+from ..reserve import QUEUE_GPU
 from ..session import Placed
 from ..shares.row import Amounts
 from .books import VictimBooks
@@ -65,11 +66,15 @@ class Simulation:
 
     def __init__(self, books: VictimBooks, gang: int, attempt: Attempt) -> None:
         self._books, self._ledger, self._gang, self._attempt = books, books.ledger, gang, attempt
+        self._path = books.ledger.path(books.queue[gang])
+        self._missing = 0  # GPUs of other queues' reserves, before anything moved
 
     def run(self, steps: Sequence[Step]) -> Outcome | None:
         """Takes the pods of `steps` away and places all again; None, and all undone, if in vain."""
         ledger = self._ledger
         out = Outcome(list(steps), ledger.trial())
+        reserves = self._books.session.reserves
+        self._missing = reserves.missing(self._path) if reserves else 0
         needs = self._take_away(out)
         order = line(self._books, self._gang, needs)
         left = set(needs)
@@ -83,7 +88,7 @@ class Simulation:
                 ledger.roll_back(out.mark)
                 return None
         self.bring_back(out)
-        if self._torn(out):
+        if self._torn(out) or self._eats_reserve():
             ledger.roll_back(out.mark)
             return None
         return out
@@ -141,11 +146,28 @@ class Simulation:
     def _place_beneficiary(self, out: Outcome) -> bool:
         if self._over_limit(self._gang, self._attempt.gate):
             return False
-        placed = self._books.placer.place(self._gang, self._attempt, later_only=True)
-        if isinstance(placed, Shortfall):
+        placed = self._place_beside()
+        if isinstance(placed, Shortfall | QueueCause):
             return False
         out.placed = placed
         return True
+
+    def _place_beside(self) -> list[Placed] | Shortfall | QueueCause:
+        """The beneficiary's pods; what is kept for other queues is left as it was before."""
+        gang, attempt, reserves = self._gang, self._attempt, self._books.session.reserves
+
+        def place() -> list[Placed] | Shortfall:
+            return self._books.placer.place(gang, attempt, later_only=True)
+
+        gpus = attempt.gate[QUEUE_GPU]
+        if not reserves or gpus <= 0:
+            return place()
+        return reserves.beside(self._path, gpus, place, self._missing)
+
+    def _eats_reserve(self) -> bool:
+        """Whether others end with fewer places in reserve than before."""
+        reserves = self._books.session.reserves
+        return bool(reserves) and reserves.missing(self._path) > self._missing
 
     def _place_victim(self, gang: int, attempt: Attempt, out: Outcome) -> None:
         if not attempt.runs or self._over_limit(gang, attempt.gate):
@@ -172,10 +194,7 @@ class Simulation:
     def _over_limit(self, gang: int, need: Amounts) -> bool:
         books, ledger = self._books, self._ledger
         path = ledger.path(books.queue[gang])
-        if over_capacity(ledger.queues, path, need, books.preemptible[gang]) is not None:
-            return True
-        total = float(books.session.total[QUEUE_GPU])
-        return bool(ledger.reserved) and over_reserve(ledger, total, path, need) is not None
+        return over_capacity(ledger.queues, path, need, books.preemptible[gang]) is not None
 
     # ---- who need not have left
 

@@ -60,7 +60,7 @@ class GangsWhole(Check):
             states = [(m.state, m.nominated) for m in party.members]
             runs = sum(state is TaskState.RUNNING for state, _ in states)
             moves = sum(state is TaskState.RELEASING and bool(node) for state, node in states)
-            if 0 < runs and runs + moves < party.work.minimum and not party.damaged:
+            if runs > 0 and runs + moves < party.work.minimum and not party.damaged:
                 yield f"{party.work.name} runs {runs} pods, its minimum is {party.work.minimum}"
 
 

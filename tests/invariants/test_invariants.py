@@ -23,6 +23,11 @@ def test_random_clusters_break_no_invariant(first: int) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", [1236, 2545])
+def test_what_once_broke_an_invariant_does_no_more(seed: int) -> None:
+    assert not violations(seed)
+
+
 class Planted(Check):
     """Does harm in a cycle, so that a checker has something to see."""
 

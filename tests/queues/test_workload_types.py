@@ -234,3 +234,37 @@ def test_a_reserve_larger_than_the_cluster_keeps_others_out_and_says_so() -> Non
     assert not world.placed("train")
     assert world.placed("notebook")
     assert world.condition("train")["reason"] == "ReservedForOthers"
+
+
+def test_a_reserve_of_places_is_kept_on_whole_nodes() -> None:
+    """Spread as they are, others would leave four free GPUs on no node."""
+    world = reserved_world("2x4")
+    for i in range(20):
+        world.gang(f"train-{i:02d}", 1, "train")
+    world.run(5)
+    said = world.condition("train-19")["message"]
+    world.gang("notebook", 2, "notebooks", gpus=4)
+    world.run(5)
+    assert len(world.placed("train")) == 8
+    assert len(world.placed("notebook")) == 2
+    assert "queue build keeps 8 GPUs (by 4 on one node) in reserve, of which 8 are unused" in said
+
+
+def test_others_may_take_what_makes_no_place() -> None:
+    """Two nodes of eight have four places of four; with one GPU used, three, and three singles."""
+    world = reserved_world("3x4")
+    world.gang("other", 1, "train")
+    world.run(3)
+    for i in range(20):
+        world.gang(f"train-{i:02d}", 1, "train")
+    world.run(5)
+    assert len(world.placed("train")) == 3
+
+
+def test_a_reserve_counts_places_only_where_its_queue_may_run() -> None:
+    world = reserved_world("8")
+    annotate(world, "build", {L.NODE_POOLS: "gold"})
+    for i in range(20):
+        world.gang(f"train-{i:02d}", 1, "train")
+    world.run(5)
+    assert len(world.placed("train")) == 16  # no node is gold: there is nothing to keep

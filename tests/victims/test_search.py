@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from kai_ray.scheduler import DEFAULT, Policy, Reason, decide
+from kai_ray.scheduler.actions.allocate import allocate
 from kai_ray.scheduler.evictions import evictions
-from kai_ray.scheduler.snapshot import Snapshot
+from kai_ray.scheduler.snapshot import Snapshot, TaskState
 from kai_ray.scheduler.victims.knobs import Evicting
 from tests.core.world import Job, Node, Outcome, Pod, Queue, World, running
 from tests.victims.brute import compare, small_world
@@ -279,6 +280,56 @@ def test_a_gang_that_gets_back_what_it_lacks_is_not_stale() -> None:
     plan = decide(with_gangs(world, stale_since_s=np.array([0.0])))
     assert plan.bind_task.tolist() == [1]
     assert plan.evict_task.tolist() == []
+
+
+@pytest.mark.parametrize(("ended", "leaves"), [(1, True), (2, False)])
+def test_a_pod_that_has_succeeded_counts_as_one_and_not_as_all(ended: int, leaves: bool) -> None:
+    """Of three, one runs: with two that succeeded the gang ends, with one it has lost a pod."""
+    done = [Pod(gpus=1, state=TaskState.SUCCEEDED)] * ended
+    world = World([Node("n", gpus=1)], [Job("gang", [running("n"), *done], 3)])
+    plan = decide(with_gangs(world, stale_since_s=np.array([100.0])))
+    assert plan.evict_task.tolist() == ([0] if leaves else [])
+
+
+# ---- delays and depth
+
+
+def test_a_preemption_delay_is_the_reason_where_nothing_else_is() -> None:
+    world = lenders()
+    late = with_gangs(world, preemption_delay_s=np.array([np.nan, np.nan, 1e6]))
+    wait = {w.gang: w for w in decide(late).waits}[2]
+    assert wait.reason is Reason.PREEMPTION_DELAY
+    assert decide(late).evict_task.tolist() == []
+
+
+def test_a_preemption_delay_is_not_the_reason_where_nobody_would_leave_anyway() -> None:
+    jobs = [
+        Job("r", [running("n")], queue="a", preemptible=False, priority=100),
+        Job("equal", [running("n")]),
+        ask(),
+    ]
+    world = World([Node("n", gpus=2)], jobs, lent(2))
+    late = with_gangs(world, preemption_delay_s=np.array([np.nan, np.nan, 1e6]))
+    wait = {w.gang: w for w in decide(late).waits}[2]
+    assert wait.reason is Reason.INSUFFICIENT_GPU
+    assert wait.delay_s > 0
+
+
+def test_of_each_queue_an_action_tries_only_the_first() -> None:
+    """The first of queue q fits nowhere; beyond the depth nobody takes the room in its stead."""
+    jobs = [
+        Job("large", [Pod(gpus=4)], priority=90),
+        Job("small", [Pod()]),
+        Job("other", [Pod()], queue="a"),
+    ]
+    world = World([Node("n", gpus=2)], jobs, TWO)
+    one = replace(DEFAULT, actions=(allocate,), depths=((allocate, 1),))
+    out = world.decide(one)
+    assert set(out.bound) == {"other-0"}
+    assert out.waits["small"].reason is Reason.QUEUE_DEPTH
+    assert "queueDepthPerAction" in out.headline("small")
+    two = replace(one, depths=((allocate, 2),))
+    assert set(world.decide(two).bound) == {"small-0", "other-0"}
 
 
 # ---- holds and words
