@@ -19,7 +19,7 @@ from tests.real.control_plane import ControlPlane, missing
 from tests.real.network import possible
 
 #: In the order in which their tests run, so that one plane ends before the next begins.
-PLANES = ("plane", "isolated_plane", "new_plane")
+PLANES = ("plane", "isolated_plane", "fleet", "new_plane")
 GROUP = "real"
 RUNNING = pytest.StashKey[list[ControlPlane]]()
 
@@ -120,6 +120,7 @@ def real_namespace(plane: ControlPlane) -> Iterator[str]:
 # Hooks
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses and xdist groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("real") or _plane_of(item):

@@ -3,83 +3,106 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kai_ray.admission.policies import policies
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import Object
+from kai_ray.cluster.port import Object, Resource
 from tests.real.control_plane import ControlPlane
 from tests.real.operators import dashboard
+from tests.real.operators.kinds import ADMISSION, FLAG, LONE, ROUTES
 from tests.real.operators.operators import Operators
+from tests.real.operators.seen import Seen
 from tests.real.operators.workloads import QUEUE
 
-#: KubeRay serves PLAIN as it is by default and FLAGGED with --batch-scheduler=kai-scheduler.
-PLAIN, FLAGGED = "ray", "ray-flag"
-KUBEFLOW = "kubeflow-jobs"
-NODES, GPUS = 6, 8
-PROGRAMS = (
-    "ray-operator",
-    "training-operator.v1",
-    "jobset",
-    "trainer-controller-manager",
-    "lws",
-)
+NODES, GPUS = 16, 8
 #: A job of the simulated Ray heads runs as long.
 RAY_JOB_S = 1.0
+#: training-operator's launcher has an init container that asks for some.
+DISK = {"ephemeral-storage": "500Gi"}
 
 
 @dataclass(frozen=True)
 class Fleet:
+    """A namespace for each route, named like it: KubeRay serves FLAG's with the flag and the others
+    without; only ADMISSION's is managed."""
+
     plane: ControlPlane
     operators: Operators
+    seen: Seen
 
     def submit(self, namespace: str, *manifests: Object) -> list[Object]:
         """Creates them as kubectl would, and returns what the API server stored."""
-        port = self.plane.port
         return [
-            port.create(
-                R.BY_KIND[m["apiVersion"], m["kind"]],
-                {**m, "metadata": {"namespace": namespace, **m["metadata"]}},
+            self.plane.port.create(
+                resource_of(manifest),
+                {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}},
             )
-            for m in manifests
+            for manifest in manifests
         ]
+
+    def get(self, namespace: str, manifest: Object) -> Object:
+        name = manifest["metadata"]["name"]
+        return self.plane.port.get(resource_of(manifest), name, namespace)
+
+    def pod_groups(self, namespace: str, workload: str) -> list[Object]:
+        found = self.plane.port.list(R.POD_GROUP, namespace).items
+        return [g for g in found if g["metadata"]["name"].startswith(f"pg-{workload}-")]
+
+
+def resource_of(manifest: Object) -> Resource:
+    return R.BY_KIND[manifest["apiVersion"], manifest["kind"]]
 
 
 @contextmanager
-def running(folder: Path, *, ray: Sequence[str] = (PLAIN, FLAGGED)) -> Iterator[Fleet]:
+def running(folder: Path) -> Iterator[Fleet]:
     """Everything, in a network of its own."""
     with ControlPlane(folder, isolated=True, memory="1200MiB") as plane:
         operators = Operators(plane)
+        operators.define()
         start_scheduler(plane)
-        for namespace in (*ray, KUBEFLOW):
-            add_namespace(plane, namespace)
-        operators.kuberay("kuberay", [PLAIN])
-        operators.kuberay("kuberay-flag", [FLAGGED], batch_scheduler=L.SCHEDULER_NAME)
+        for route in ROUTES:
+            add_namespace(plane, route, managed=route == ADMISSION)
+        operators.kuberay("kuberay", [r for r in ROUTES if r != FLAG])
+        operators.kuberay("kuberay-flag", [FLAG], batch_scheduler=L.SCHEDULER_NAME)
         operators.training()
         operators.job_set()
         operators.trainer()
         operators.leader_worker_set()
         plane.run(Path(sys.executable), ["-S", dashboard.__file__, str(RAY_JOB_S)], name="ray")
-        plane.gpu_nodes(NODES, GPUS)
+        add_nodes(plane)
         operators.wait()
-        yield Fleet(plane, operators)
+        seen = Seen(plane.port)
+        try:
+            yield Fleet(plane, operators, seen)
+        finally:
+            seen.stop()
 
 
 def start_scheduler(plane: ControlPlane) -> None:
-    """Our own process, with its definitions, and a queue of every GPU."""
+    """Our own process, our definitions and policies, and a queue of every GPU."""
     kai = Path(sys.executable).with_name("kai")
     program = plane.run(kai, ["run", "--install-crds", "--health", ""], name="kai")
     program.wait_until(lambda: "running" in program.log.read_text())
-    share = {"quota": NODES * GPUS, "limit": -1, "overQuotaWeight": 1}
+    for policy in policies():
+        plane.kubectl("create", "-f", "-", stdin=policy)
     free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-    amounts = {"gpu": share, "cpu": free, "memory": free}
+    amounts = {"gpu": free, "cpu": free, "memory": free}
     spec = {"parentQueue": L.DEFAULT_PARENT_QUEUE, "resources": amounts}
     plane.port.create(R.QUEUE, {"metadata": {"name": QUEUE}, "spec": spec})
 
 
-def add_namespace(plane: ControlPlane, name: str) -> None:
-    labels = {L.MANAGED_NAMESPACE: "true"}
+def add_namespace(plane: ControlPlane, name: str, *, managed: bool) -> None:
+    labels = {L.MANAGED_NAMESPACE: "true"} if managed else {}
     plane.port.create(R.NAMESPACE, {"metadata": {"name": name, "labels": labels}})
+
+
+def add_nodes(plane: ControlPlane) -> None:
+    plane.gpu_nodes(NODES, GPUS, resources=DISK)
+    (lone,) = plane.gpu_nodes(1, GPUS, prefix=LONE, labels={LONE: "true"}, resources=DISK)
+    taint = {"spec": {"taints": [{"key": LONE, "value": "true", "effect": "NoSchedule"}]}}
+    plane.port.patch(R.NODE, lone, taint)

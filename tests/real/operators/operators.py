@@ -32,6 +32,15 @@ WEBHOOKS = {
         "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
     }.items()
 }
+PROGRAMS = (
+    "ray-operator",
+    "training-operator.v1",
+    "jobset",
+    "trainer-controller-manager",
+    "lws",
+)
+#: What controller-runtime logs when controllers run, and when webhooks are served.
+WORKS, SERVES = "Starting workers", "Serving webhook server"
 #: Names that training-operator's check of its certificates insists on.
 AUTHORITY_NAME = "training-operator-ca"
 TRAINING_NAMESPACE, TRAINING_SECRET = "kubeflow", "training-operator-webhook-cert"
@@ -47,9 +56,13 @@ class Operators:
     plane: ControlPlane
     running: dict[str, Program] = field(default_factory=dict)
 
+    def define(self) -> None:
+        """The definitions of all of them, at once: the API server needs seconds to serve each."""
+        found = [crd for program in PROGRAMS for crd in upstream.documents(program, "crds")]
+        self.plane.apply_crds(*(crd for crd in found if crd["kind"] == R.CRD.kind))
+
     def kuberay(self, name: str, namespaces: Sequence[str], *, batch_scheduler: str = "") -> None:
         """KubeRay for these namespaces, so that several with other flags fit on one plane."""
-        self._define("ray-operator", "crds")
         flag = [f"--batch-scheduler={batch_scheduler}"] if batch_scheduler else []
         self._run(
             name,
@@ -70,7 +83,6 @@ class Operators:
 
     def training(self) -> None:
         """Kubeflow's training-operator, version 1."""
-        self._define("training-operator.v1", "crds")
         self._secret(TRAINING_NAMESPACE, TRAINING_SECRET)
         port = self.plane.free_port()
         self._webhooks("training-operator.v1", port, "training-operator")
@@ -125,16 +137,16 @@ class Operators:
         self._configured("lws", config, port)
 
     def wait(self, seconds: float = 60.0) -> None:
-        """Until every webhook that the API server is told of answers."""
-        for program in self.running.values():
-            program.wait_until(lambda p=program: p.log.exists(), seconds)
+        """Until every operator works and every webhook that the API server is told of answers."""
+        for name, program in self.running.items():
+            word = WORKS if name.startswith("kuberay") else SERVES
+            program.wait_until(lambda p=program, w=word: w in p.log.read_text(), seconds)
 
     # Inside
 
     def _configured(self, program: str, config: Object, port: int) -> None:
         probe = self._free()
         config["health"] = {"healthProbeBindAddress": probe}
-        self._define(program, "crds")
         self._webhooks(program, port, program)
         path = self.plane.folder / f"{program}.yaml"
         path.write_text(yaml.safe_dump(config))
@@ -154,10 +166,6 @@ class Operators:
             memory="150MiB",
         )
         self.running[name] = started
-
-    def _define(self, program: str, what: str) -> None:
-        crds = [d for d in upstream.documents(program, what) if d["kind"] == R.CRD.kind]
-        self.plane.apply_crds(*crds)
 
     def _free(self) -> str:
         return f"{LOOPBACK}:{self.plane.free_port()}"

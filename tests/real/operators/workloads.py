@@ -1,11 +1,8 @@
-"""One small workload of every kind, as a user would write it: queue on top, GPUs in the workers.
-
-`ours` puts our scheduler's name into the pod templates; without it admission or an operator's own
-flag has to route the pods.
-"""
+"""One small workload of every kind, as a user would write it: queue on top, GPUs in the workers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from kai_ray.api import labels as L
@@ -13,69 +10,65 @@ from kai_ray.cluster.port import Object
 
 QUEUE = "team-a"
 IMAGE = "rayproject/ray:2.60.0"
+#: Simulated kubelets end a pod after this annotation's time.
 RUN_FOR = "kwok.kai/run-for"
 
 
-def container(name: str, gpus: float = 0, **fields: Any) -> Object:
-    amounts = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
-    return {
-        "name": name,
-        "image": IMAGE,
-        "resources": {"limits": amounts, "requests": dict(amounts)},
-        **fields,
-    }
+@dataclass(frozen=True)
+class Style:
+    """How the pods of a workload are written.
+
+    `ours`: their templates name our scheduler; without it admission or the operator routes them.
+    `gpus` are each worker's; `place` goes into the spec of what asks for GPUs.
+    """
+
+    ours: bool = False
+    gpus: int = 1
+    place: Object = field(default_factory=dict)
 
 
-def pods(name: str, gpus: int = 0, *, ours: bool, run_for: str = "", **spec: Any) -> Object:
+def container(name: str, gpus: int) -> Object:
+    amounts = {"cpu": "500m", "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    resources = {"limits": amounts, "requests": dict(amounts)}
+    return {"name": name, "image": IMAGE, "resources": resources}
+
+
+def pods(name: str, style: Style, *, gpu: bool = True, run_for: str = "", **spec: Any) -> Object:
     """A pod template with one container."""
-    template: Object = {"spec": {**spec, "containers": [container(name, gpus)]}}
-    if ours:
-        template["spec"]["schedulerName"] = L.SCHEDULER_NAME
+    place = style.place if gpu else {}
+    ours = {"schedulerName": L.SCHEDULER_NAME} if style.ours else {}
+    containers = [container(name, style.gpus if gpu else 0)]
+    template: Object = {"spec": {**spec, **place, **ours, "containers": containers}}
     if run_for:
         template["metadata"] = {"annotations": {RUN_FOR: run_for}}
     return template
 
 
 def workload(api_version: str, kind: str, name: str, spec: Object, **labels: str) -> Object:
-    own = {L.QUEUE: QUEUE, **{k.replace("__", "/"): v for k, v in labels.items()}}
-    meta = {"name": name, "labels": own}
+    meta = {"name": name, "labels": {L.QUEUE: QUEUE, **labels}}
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
 
 
 # Ray
 
 
-def ray_spec(
-    workers: int = 2, gpus: int = 1, *, ours: bool = False, hosts: int = 1, dashboard: int = 0
-) -> Object:
-    """A head and one group of `workers` replicas of `hosts` pods with `gpus` GPUs each."""
-    head = pods("ray-head", ours=ours)
-    params: dict[str, str] = {}
-    if dashboard:
-        head["spec"]["containers"][0]["ports"] = [
-            {"containerPort": 6379, "name": "gcs-server"},
-            {"containerPort": dashboard, "name": "dashboard"},
-        ]
-        params["dashboard-port"] = str(dashboard)
+def ray_spec(style: Style, workers: int = 2, *, hosts: int = 1) -> Object:
+    """A head and one group of `workers` replicas of `hosts` pods each."""
     group: Object = {
         "groupName": "workers",
         "replicas": workers,
         "minReplicas": workers,
         "maxReplicas": workers,
         "rayStartParams": {},
-        "template": pods("ray-worker", gpus, ours=ours),
+        "template": pods("ray-worker", style),
     }
     if hosts > 1:
         group["numOfHosts"] = hosts
     return {
         "rayVersion": IMAGE.partition(":")[2],
-        "headGroupSpec": {"rayStartParams": params, "template": head},
+        "headGroupSpec": {"rayStartParams": {}, "template": pods("ray-head", style, gpu=False)},
         "workerGroupSpecs": [group],
     }
-
-
-def ray_cluster(name: str, spec: Object) -> Object:
-    return workload("ray.io/v1", "RayCluster", name, spec)
 
 
 def autoscaled(spec: Object, least: int, most: int) -> Object:
@@ -84,25 +77,34 @@ def autoscaled(spec: Object, least: int, most: int) -> Object:
     return {**spec, "enableInTreeAutoscaling": True, "workerGroupSpecs": [group]}
 
 
-def ray_job(name: str, mode: str, spec: Object, *, entrypoint: str = "true", **more: Any) -> Object:
-    body: Object = {"submissionMode": mode, "rayClusterSpec": spec}
+def ray_cluster(name: str, spec: Object) -> Object:
+    return workload("ray.io/v1", "RayCluster", name, spec)
+
+
+def ray_job(name: str, mode: str, style: Style, **more: Any) -> Object:
+    spec: Object = {"submissionMode": mode, "rayClusterSpec": ray_spec(style)}
     if mode != "InteractiveMode":
-        body["entrypoint"] = entrypoint
-    return workload("ray.io/v1", "RayJob", name, {**body, **more})
+        spec["entrypoint"] = "python train.py"
+    if mode == "K8sJobMode":
+        spec["submitterPodTemplate"] = pods(
+            "submit", style, gpu=False, run_for="1s", restartPolicy="Never"
+        )
+    return workload("ray.io/v1", "RayJob", name, {**spec, **more})
 
 
-def ray_cron_job(name: str, schedule: str, job: Object) -> Object:
+def ray_cron_job(name: str, style: Style, schedule: str = "@every 20s") -> Object:
+    job = ray_job(name, "HTTPMode", style)
     spec = {"schedule": schedule, "jobTemplate": job["spec"]}
     return workload("ray.io/v1", "RayCronJob", name, spec)
 
 
-def ray_service(name: str, spec: Object) -> Object:
+def ray_service(name: str, style: Style) -> Object:
     serve = (
         "applications: [{name: app, import_path: 'm:app', route_prefix: /,"
         " deployments: [{name: D, num_replicas: 1}]}]"
     )
-    body = {"serveConfigV2": serve, "rayClusterConfig": spec}
-    return workload("ray.io/v1", "RayService", name, body)
+    spec = {"serveConfigV2": serve, "rayClusterConfig": ray_spec(style)}
+    return workload("ray.io/v1", "RayService", name, {**spec, "rayClusterDeletionDelaySeconds": 1})
 
 
 # Kubeflow's training operator: kind -> field of the replicas, name of the container
@@ -115,64 +117,62 @@ TRAINING = {
     "PaddleJob": ("paddleReplicaSpecs", "paddle"),
     "JAXJob": ("jaxReplicaSpecs", "jax"),
 }
+WITHOUT_GPUS = ("Launcher", "PS")
 
 
 def training_job(
-    kind: str,
-    name: str,
-    replicas: dict[str, int],
-    *,
-    gpus: int = 1,
-    ours: bool = False,
-    **more: Any,
+    kind: str, name: str, style: Style, replicas: dict[str, int], **more: Any
 ) -> Object:
-    field, main = TRAINING[kind]
+    field_name, main = TRAINING[kind]
     specs: Object = {}
     for role, count in replicas.items():
-        template = pods(main, 0 if role in ("Launcher", "PS") else gpus, ours=ours, run_for="2s")
-        if kind == "MPIJob" and role == "Worker":
-            template.pop("metadata")  # it serves until the launcher has ended
-        if kind == "MPIJob" and role == "Launcher":
+        # MPI's workers serve until the launcher has ended.
+        run_for = "" if (kind, role) == ("MPIJob", "Worker") else "2s"
+        template = pods(main, style, gpu=role not in WITHOUT_GPUS, run_for=run_for)
+        if role == "Launcher":
             template["spec"]["containers"][0]["command"] = ["mpirun", "train"]
         specs[role] = {"replicas": count, "restartPolicy": "Never", "template": template}
-    return workload("kubeflow.org/v1", kind, name, {field: specs, **more})
+    return workload("kubeflow.org/v1", kind, name, {field_name: specs, **more})
 
 
-# Job sets, Trainer, leaders with workers, plain Jobs
+def elastic_job(name: str, style: Style, least: int, most: int) -> Object:
+    policy = {"minReplicas": least, "maxReplicas": most, "rdzvBackend": "c10d"}
+    return training_job("PyTorchJob", name, style, {"Worker": most}, elasticPolicy=policy)
 
 
-def job(name: str, count: int, *, gpus: int = 1, ours: bool = False) -> Object:
-    template = pods("main", gpus, ours=ours, run_for="2s", restartPolicy="Never")
+# Jobs, sets of jobs, Trainer, leaders with workers
+
+
+def job(name: str, style: Style, count: int) -> Object:
+    template = pods("main", style, run_for="2s", restartPolicy="Never")
     spec = {"parallelism": count, "completions": count, "template": template}
     made = workload("batch/v1", "Job", name, spec)
     made["metadata"]["annotations"] = {L.BATCH_MIN_MEMBER: str(count)}
     return made
 
 
-def replicated_job(name: str, replicas: int, count: int, *, gpus: int = 1, ours: bool) -> Object:
-    template = pods("main", gpus, ours=ours, run_for="2s", restartPolicy="Never")
-    spec = {"parallelism": count, "completions": count, "template": template}
-    return {"name": name, "replicas": replicas, "template": {"spec": spec}}
-
-
-def job_set(name: str, *, gpus: int = 1, ours: bool = False) -> Object:
+def job_set(name: str, style: Style) -> Object:
     """A leader and two jobs of two pods."""
-    jobs = [
-        replicated_job("leader", 1, 1, gpus=gpus, ours=ours),
-        replicated_job("workers", 2, 2, gpus=gpus, ours=ours),
-    ]
+
+    def replicated(role: str, replicas: int, count: int) -> Object:
+        template = pods("main", style, run_for="2s", restartPolicy="Never")
+        spec = {"parallelism": count, "completions": count, "template": template}
+        return {"name": role, "replicas": replicas, "template": {"spec": spec}}
+
+    jobs = [replicated("leader", 1, 1), replicated("workers", 2, 2)]
     return workload("jobset.x-k8s.io/v1alpha2", "JobSet", name, {"replicatedJobs": jobs})
 
 
-def runtime(name: str, *, ours: bool = False) -> Object:
-    template = pods("node", ours=ours, run_for="2s")
+def train_job(name: str, style: Style, nodes: int, **labels: str) -> list[Object]:
+    """A runtime of its own, and the TrainJob that uses it."""
+    template = pods("node", style, run_for="2s")
     template["spec"]["containers"][0].pop("resources")
     step = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
     node = {
         "name": "node",
         "template": {"metadata": {"labels": step}, "spec": {"template": template}},
     }
-    return {
+    runtime = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
         "metadata": {"name": name, "labels": {"trainer.kubeflow.org/framework": "torch"}},
@@ -181,12 +181,9 @@ def runtime(name: str, *, ours: bool = False) -> Object:
             "template": {"spec": {"replicatedJobs": [node]}},
         },
     }
-
-
-def train_job(name: str, runtime_name: str, nodes: int, *, gpus: int = 1, **labels: str) -> Object:
-    amounts = {"nvidia.com/gpu": str(gpus)}
+    amounts = {"nvidia.com/gpu": str(style.gpus)}
     spec = {
-        "runtimeRef": {"name": runtime_name, "kind": "TrainingRuntime"},
+        "runtimeRef": {"name": name, "kind": "TrainingRuntime"},
         "trainer": {
             "numNodes": nodes,
             "image": "pytorch/pytorch",
@@ -194,15 +191,16 @@ def train_job(name: str, runtime_name: str, nodes: int, *, gpus: int = 1, **labe
             "resourcesPerNode": {"limits": amounts, "requests": amounts},
         },
     }
-    return workload("trainer.kubeflow.org/v1alpha1", "TrainJob", name, spec, **labels)
+    made = workload("trainer.kubeflow.org/v1alpha1", "TrainJob", name, spec, **labels)
+    return [runtime, made]
 
 
-def leader_worker_set(
-    name: str, replicas: int, size: int, *, gpus: int = 1, ours: bool = False, **more: Any
-) -> Object:
+def leader_worker_set(name: str, style: Style, replicas: int, size: int, **more: Any) -> Object:
     """`replicas` groups of a leader and `size` - 1 workers."""
-    leader = pods("leader", gpus, ours=ours)
-    worker = pods("worker", gpus, ours=ours)
-    body = {"size": size, "leaderTemplate": leader, "workerTemplate": worker}
+    body = {
+        "size": size,
+        "leaderTemplate": pods("leader", style),
+        "workerTemplate": pods("worker", style),
+    }
     spec = {"replicas": replicas, "leaderWorkerTemplate": body, **more}
     return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, spec)

@@ -1,0 +1,30 @@
+"""One fleet of operators for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.control_plane import ControlPlane
+from tests.real.fixtures import RUNNING, need
+from tests.real.network import possible
+from tests.real.operators import fleet as fleets
+from tests.real.operators.fleet import Fleet
+from tests.real.operators.operators import PROGRAMS
+
+
+@pytest.fixture(scope="package")
+def fleet(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
+    """Every operator on one plane: use names of your own in its namespaces."""
+    need()
+    need(*PROGRAMS)
+    if not possible():
+        pytest.skip("no network namespaces here: needs Linux, and root or user namespaces")
+    planes: list[ControlPlane] = request.config.stash.setdefault(RUNNING, [])
+    with fleets.running(tmp_path_factory.mktemp("fleet") / "run") as running:
+        planes.append(running.plane)
+        yield running
+        planes.remove(running.plane)
