@@ -8,14 +8,16 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kai_ray.cli import connect, run_admission
+from kai_ray.cli import connect, run_admission, run_lease
 from kai_ray.cli.failures import USAGE, Failure
 
 if TYPE_CHECKING:
+    from kai_ray.cluster.leases import LeaseConfig
+    from kai_ray.cluster.port import Port
     from kai_ray.manager import Manager, ManagerConfig
     from kai_ray.manager.admission import AdmissionService
 
@@ -46,7 +48,15 @@ if TYPE_CHECKING:
 @click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR", help="Where history is kept."
 )
-@click.option("--install-crds", is_flag=True, help="Apply our CRDs and default queues first.")
+@click.option(
+    "--max-age",
+    type=click.FloatRange(min=8),
+    default=30.0,
+    show_default=True,
+    help="No decision on news older than so many seconds.",
+)
+@run_lease.options
+@click.option("--install-crds", is_flag=True, help="Apply our definitions and queues first.")
 @click.option(
     "--health",
     metavar="HOST:PORT",
@@ -62,8 +72,13 @@ def run(
     names: tuple[str, ...],
     shard: str | None,
     period: float | None,
-    bind_requests: str,
+    bind_requests: Literal["never", "always"],
     state: Path | None,
+    max_age: float,
+    leader_elect: bool,
+    lease_name: str,
+    lease_namespace: str,
+    lease_times: str,
     install_crds: bool,
     health: str,
     webhook: str | None,
@@ -78,22 +93,18 @@ def run(
     exit code 0.
     """
     components, admits = run_admission.split(components, webhook)
-    config = configuration(components or None, names, shard, period, bind_requests, state)
+    config = configuration(components or None, names, shard, period, bind_requests, state, max_age)
+    lease = run_lease.config(lease_name, lease_namespace, lease_times) if leader_elect else None
     health_address = _address("--health", health)
     webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")
     _log(verbose)
-    from kai_ray.cluster.defaults import install_queues
-    from kai_ray.manager import Manager
-    from kai_ray.manager.install import install_definitions
-
     stopped = _stop_signals()
     connection = connect.open_connection()
     if install_crds:
-        install_definitions(connection.port)
-        install_queues(connection.port)
+        _install(connection.port, lease)
     parts: list[Manager | AdmissionService] = []
     if components != "":
-        parts.append(Manager(connection.port, config=config))
+        parts.append(run_lease.manager(connection.port.connection, config, lease))
     if admits:
         parts.append(
             run_admission.service(
@@ -112,6 +123,17 @@ def run(
     if not stopped.is_set():
         raise Failure("the loop has ended by itself: see the log")
     click.echo("stopped")
+
+
+def _install(port: Port, lease: LeaseConfig | None) -> None:
+    from kai_ray.cluster.defaults import install_queues
+    from kai_ray.manager.fence import install_fence
+    from kai_ray.manager.install import install_definitions
+
+    install_definitions(port)
+    install_queues(port)
+    if lease is not None:
+        install_fence(port, lease.namespace, lease.name)
 
 
 def _run(
@@ -151,8 +173,9 @@ def configuration(
     names: tuple[str, ...],
     shard: str | None,
     period: float | None,
-    bind_requests: str,
-    state: Path | None,
+    bind_requests: Literal["never", "always"] = "never",
+    state: Path | None = None,
+    max_age_s: float = 30.0,
 ) -> ManagerConfig:
     """What the options describe."""
     from kai_ray.manager import COMPONENTS, ManagerConfig
@@ -167,7 +190,7 @@ def configuration(
     if period is not None:
         control = dataclasses.replace(control, period_s=period)
     try:
-        return ManagerConfig(control, settings, chosen, shard, state)
+        return ManagerConfig(control, settings, chosen, shard, max_age_s=max_age_s, state=state)
     except ValueError as error:
         raise Failure(str(error), code=USAGE) from error
 

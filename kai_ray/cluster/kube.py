@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from . import kubeconfig
-from .kube_http import Transport
+from .kube_http import ATTEMPTS, READ_TIMEOUT_S, Transport
 from .kube_watch import SILENCE_S, HttpWatch
 from .kubeconfig import Connection
 from .port import ApiError, Object, Page, PatchType, Resource, Watch, Write
@@ -39,6 +39,7 @@ class KubePort:
     """`Port` over HTTP. Safe from any thread; `close` it when done.
 
     `silence_s`: every watch is heard of within this time, or its stream is taken for dead.
+    `timeout_s`, `attempts`: how long and how often one request is tried.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class KubePort:
         *,
         connections: int = CONNECTIONS,
         silence_s: float = SILENCE_S,
+        timeout_s: float = READ_TIMEOUT_S,
+        attempts: int = ATTEMPTS,
     ) -> None:
         self.connection = connection
         self._silence_s = silence_s
-        self._transport = Transport(connection, connections)
+        self._transport = Transport(connection, connections, timeout_s=timeout_s, attempts=attempts)
         self._workers: ThreadPoolExecutor | None = None
         self._workers_lock = threading.Lock()
         self._connections = connections

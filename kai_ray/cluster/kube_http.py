@@ -76,8 +76,17 @@ _BY_CODE: Mapping[int, type[ApiError]] = {
 class Transport:
     """A pool of connections to one server, with one user's credentials. Safe from any thread."""
 
-    def __init__(self, connection: Connection, connections: int = 16) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        connections: int = 16,
+        *,
+        timeout_s: float = READ_TIMEOUT_S,
+        attempts: int = ATTEMPTS,
+    ) -> None:
         self._connection = connection
+        self._attempts = attempts
+        self._timeout = urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, timeout_s), read=timeout_s)
         self._plugin: Any = None
         certificate = None
         if connection.client_cert_pem and connection.client_key_pem:
@@ -105,8 +114,8 @@ class Transport:
         patient: bool = True,
     ) -> bytes:
         """The body of a 2xx answer. `patient` False hands a 429 to the caller at once."""
-        for attempt in range(ATTEMPTS):
-            last = attempt == ATTEMPTS - 1
+        for attempt in range(self._attempts):
+            last = attempt == self._attempts - 1
             try:
                 response = self._request(method, path, query, body, content_type)
             except HTTPError as error:
@@ -169,7 +178,7 @@ class Transport:
             url,
             body=body,
             headers=headers,
-            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S),
+            timeout=self._timeout,
             retries=False,
         )
 

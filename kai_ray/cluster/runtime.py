@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from . import resources as kinds
-from .clock import Clock, VirtualClock
+from .clock import Clock, VirtualClock, steady_s
 from .informer import Informer
 from .port import ApiError, Conflict, Object, Port, Resource
 
@@ -66,6 +66,8 @@ class Runtime:
         self._may_act = may_act
         self._needed: set[Resource] = set()
         self._filled = False
+        self.round_s = steady_s()
+        """When the loop came round last, in steady seconds."""
         self._informers: dict[Resource, Informer] = {}
         self._controllers: dict[str, Controller] = {}
         self._due: list[tuple[float, int, str, str]] = []
@@ -126,6 +128,7 @@ class Runtime:
     def run_once(self) -> float | None:
         """Pumps and reconciles until nothing is due; when something is next, or None."""
         while not self._stop.is_set():
+            self.round_s = steady_s()
             changed = sum(self._pump(informer) for informer in self._all())
             if not self._works():
                 return self.clock.now() + STANDBY_S
@@ -151,7 +154,7 @@ class Runtime:
         """Whether keys may be reconciled now; `waiting` says why not."""
         waiting = self._why_waiting()
         if waiting != self.waiting:
-            log.log(logging.WARNING if waiting else logging.INFO, "%s", waiting or "working")
+            log.log(logging.WARNING if self.old_news() else logging.INFO, waiting or "working")
             self.waiting = waiting
         return not waiting
 
@@ -163,13 +166,15 @@ class Runtime:
             self._filled = True
         if not self._may_act():
             return "standing by: another holds the lease"
+        return self.old_news()
+
+    def old_news(self) -> str:
+        """Which needed kind nothing was heard of for too long; "" if there is none."""
         if self._max_age_s == float("inf"):
             return ""
         for resource in self._needed:
-            age_s = self._informers[resource].age_s()
-            if age_s > self._max_age_s:
-                since = "no watch" if age_s == float("inf") else f"nothing heard for {age_s:.0f} s"
-                return f"no decision on old news: {resource.plural}: {since}"
+            if self._informers[resource].age_s() > self._max_age_s:
+                return f"nothing heard of {resource.plural} for {self._max_age_s:g} s: no decisions"
         return ""
 
     def _run_due(self) -> int:

@@ -23,6 +23,10 @@ class ManagerConfig:
     BindRequest objects, which a binder elsewhere carries out."""
     only_shard: str | None = None
     """The one node pool that is served here; None = every SchedulingShard."""
+    max_age_s: float = 30.0
+    """No decision on older news: while a watch that matters says nothing for longer, all waits."""
+    resync_s: float = 600.0
+    """How often caches are compared with a fresh list, for what a watch may have missed."""
     state: Path | None = None
     """Folder of the history of usage, where that is kept in files."""
 
