@@ -36,6 +36,14 @@ NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "Network
 INGRESS = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 
+#: Devices that drivers offer and pods claim (Dynamic Resource Allocation).
+RESOURCE_CLAIM = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+RESOURCE_CLAIM_TEMPLATE = Resource(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
+)
+RESOURCE_SLICE = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
+DEVICE_CLASS = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
+
 JOB = Resource("batch", "v1", "jobs", "Job")
 CRON_JOB = Resource("batch", "v1", "cronjobs", "CronJob")
 DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment")

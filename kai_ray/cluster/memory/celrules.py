@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kai_ray.cluster.celfunctions import FUNCTIONS
 from kai_ray.cluster.port import Object
 
-from .celfunctions import FUNCTIONS
 from .meta import Cause, cause
 
 if TYPE_CHECKING:

@@ -112,6 +112,7 @@ _STATUS = {
     r.PDB,
     r.CRD,
     r.INGRESS,
+    r.RESOURCE_CLAIM,
     r.JOB,
     r.CRON_JOB,
     r.DEPLOYMENT,
@@ -134,6 +135,8 @@ _GENERATION = {
     r.INGRESS,
     r.NETWORK_POLICY,
     r.PRIORITY_CLASS,
+    r.RESOURCE_SLICE,
+    r.DEVICE_CLASS,
 }
 _BUILTIN_GROUPS = {
     "",
@@ -147,6 +150,7 @@ _BUILTIN_GROUPS = {
     "rbac.authorization.k8s.io",
     "networking.k8s.io",
     "discovery.k8s.io",
+    "resource.k8s.io",
 }
 
 
