@@ -26,8 +26,10 @@ from .waits import waits
 def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
     """What to bind, nominate and evict now, and why the rest waits.
 
-    Depends on nothing but its arguments: the same snapshot and policy give the same Plan.
+    Depends on nothing but its arguments: the same snapshot and policy give the same Plan. Raises
+    SnapshotError, before anything else, where the arrays are malformed.
     """
+    snapshot.validate()
     snapshot, leavers = dismissed(priced(snapshot, policy.mig_by_share))
     # 1. What queues hold and ask for, and what each is entitled to.
     books = queue_books(snapshot)

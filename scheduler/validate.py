@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gpu.validate import gpu_problems, gpu_shape_problems
-from .snapshot import Bools, Classes, ClassRules, Snapshot, TaskState
+from .reason import Reason
+from .snapshot import Bools, Classes, ClassRules, Codes, Snapshot, TaskState
 from .topology.validate import topology_problems, topology_shape_problems
 
 #: Amounts at or beyond this cannot be counted in 64 bits.
 TOO_LARGE = 2.0**63
 
+_REASONS = np.array([int(reason) for reason in Reason])
 _TYPES = {"i8": np.int64, "i4": np.int32, "i1": np.int8, "f8": np.float64, "b1": np.bool_}
 _Array = NDArray[Any]
 
@@ -245,6 +247,9 @@ def _nodes(snapshot: Snapshot, found: _Findings) -> None:
     low = nodes.allocatable < 0
     found.rows("nodes.allocatable", low, nodes.allocatable, "give 0 or more")
     found.distinct("nodes.rank", nodes.rank)
+    found.index("nodes.domain", nodes.domain, max(nodes.count, 1), lowest=-1)
+    low = nodes.label_value < -1
+    found.rows("nodes.label_value", low, nodes.label_value, "give a code, or -1 for none")
     found.amount("total", snapshot.total, unlimited=False)
     found.finite("now_s", np.array([snapshot.now_s]))
 
@@ -279,6 +284,11 @@ def _gangs(snapshot: Snapshot, found: _Findings) -> None:
         found.seconds(f"gangs.{name}", getattr(gangs, name))
     for name in ("staleness_grace_s", "hold_until_s"):
         found.seconds(f"gangs.{name}", getattr(gangs, name))
+    for name in ("refusal", "leave"):
+        column: Codes | None = getattr(gangs, name)
+        if column is not None:
+            wrong = ~np.isin(column, _REASONS)
+            found.rows(f"gangs.{name}", wrong, column, "give a Reason, 0 for none")
     found.seconds("gangs.preemption_delay_s", gangs.preemption_delay_s, lowest=0.0)
     found.distinct("gangs.rank", gangs.rank)
     if found.index("gangs.root", gangs.root, subgroups.gang.shape[0]):

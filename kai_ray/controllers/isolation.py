@@ -15,6 +15,7 @@ import numpy as np
 from kai_ray.controllers.cycle import only
 from kai_ray.scheduler import Plan, Snapshot
 from kai_ray.scheduler.snapshot import Bools, TaskState
+from kai_ray.scheduler.validate import SnapshotError
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ def decide_without_offenders(decide: Decide, snapshot: Snapshot) -> tuple[Plan, 
     """The Plan, and the gangs that were left out of it with what was raised."""
     try:
         return decide(snapshot), {}
+    except SnapshotError:
+        raise  # the arrays are at fault and not a gang
     except Exception as error:
         log.exception("a decision failed: looking for the gang that it failed on")
         return _Search(decide, snapshot, error).run()
