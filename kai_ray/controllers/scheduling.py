@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Port, Resource
+from kai_ray.cluster.port import Key, Object, Resource
 from kai_ray.cluster.runtime import Runtime
+from kai_ray.cluster.served import device_kinds, serves
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.cycle import Cycle, carried_out, only, unfinished
@@ -28,6 +29,13 @@ _OPTIONAL = (kinds.PVC, kinds.CONFIG_MAP)
 #: A gang that the core stumbled over is tried again after this long, then after twice as long.
 _ISOLATED_FIRST_S, _ISOLATED_LAST_S = 60.0, 3600.0
 _RETRY = "retry "
+_NO_DEVICES = (
+    "it claims devices, and this cluster does not serve resource.k8s.io: "
+    "ask for them in resources.limits"
+)
+_UNSEEN_DEVICES = (
+    "its resource claims cannot be read now: let the scheduler list and watch resource.k8s.io"
+)
 
 
 class SchedulingLoop:
@@ -63,8 +71,11 @@ class SchedulingLoop:
         self._runtime = runtime
         runtime.need(*_NEEDED)
         self._evictor.setup(runtime)
-        served = (kind for kind in ADDED_RESOURCES if _serves(runtime.port, kind))
-        for resource in (*RESOURCES, *served):
+        served = (kind for kind in ADDED_RESOURCES if serves(runtime.port, kind))
+        self._device_kinds = device_kinds(runtime.port)
+        if not self._device_kinds:
+            self._encoder.unseen_claims(_NO_DEVICES)
+        for resource in (*RESOURCES, *served, *self._device_kinds):
             runtime.informer(resource).on_change(partial(self._changed, resource))
 
     def _changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
@@ -117,6 +128,9 @@ class SchedulingLoop:
         for resource in _OPTIONAL:
             connected = self._runtime.informer(resource).connected
             self._encoder.trust(resource, connected)
+        if self._device_kinds:
+            seen = all(self._runtime.informer(kind).connected for kind in self._device_kinds)
+            self._encoder.unseen_claims("" if seen else _UNSEEN_DEVICES)
         version = self._encoder.version
         if version == self._seen and now < self._wake_s:
             return self._until_wake(now)
@@ -197,14 +211,3 @@ class SchedulingLoop:
             if message
         )
         return dataclasses.replace(encoded, problems=(*encoded.problems, *wrong))
-
-
-def _serves(port: Port, resource: Resource) -> bool:
-    """Whether the server knows a kind; one that cannot be asked now is taken to."""
-    try:
-        port.list(resource, limit=1)
-    except NotFound:
-        return False
-    except (ApiError, OSError):
-        return True
-    return True

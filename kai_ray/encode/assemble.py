@@ -24,6 +24,7 @@ from kai_ray.scheduler.snapshot import (
 
 from . import gpu_asks, gpu_table, queue_rules, queues, topologies, zone_table
 from .class_table import ClassArrays
+from .dra.rows import with_devices
 from .encoded import Encoded, Names, Orphan
 from .eviction_rows import with_evictions
 from .gang_table import GangArrays
@@ -205,9 +206,16 @@ class Assembly:
         snapshot, shapes = queue_rules.split_classes(
             snapshot, encoded.shapes, gangs, e.gangs, tree.policies, self._codes
         )
+        snapshot, shapes, devices = with_devices(
+            e.devices, e.nodes, snapshot, shapes, encoded.names
+        )
         snapshot = self._zoned(snapshot, shapes, encoded.names)
         return dataclasses.replace(
-            encoded, snapshot=snapshot, shapes=shapes, policies=tuple(tree.policies)
+            encoded,
+            snapshot=snapshot,
+            shapes=shapes,
+            devices=devices,
+            policies=tuple(tree.policies),
         )
 
     def _zoned(self, snapshot: Snapshot, shapes: tuple[Shape, ...], names: Names) -> Snapshot:

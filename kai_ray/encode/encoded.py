@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kai_ray.cluster.port import Key, Object
 from kai_ray.scheduler.snapshot import Bools, Codes, Snapshot
 
+from .dra.rows import Devices
 from .problems import Problem
 from .queue_policy import QueuePolicy
 from .shape import Shape
@@ -91,4 +92,5 @@ class Encoded:
     user: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """[G] whose gang it is, of `users`; NOBODY where nobody is named."""
     users: tuple[str, ...] = ()
+    devices: Devices | None = None  # what is known of devices that are claimed (dra/)
     policies: tuple[QueuePolicy, ...] = ()  # [Q] what holds for each queue, with what it inherits

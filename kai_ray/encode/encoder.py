@@ -17,6 +17,8 @@ from kai_ray.history.usage import Usage
 from . import budgets, eviction_facts, groups, node_rows, queues, topologies, zone_rows
 from .assemble import Assembly
 from .class_table import ClassTable
+from .dra.claims import CLAIM, TEMPLATE, Held
+from .dra.table import DeviceTable
 from .encoded import Encoded
 from .gang_table import GangTable
 from .gpu_table import Grants, groups_of
@@ -45,6 +47,13 @@ RESOURCES: tuple[Resource, ...] = (
 
 #: Kinds of add-ons that many servers do not serve: fed where they are.
 ADDED_RESOURCES: tuple[Resource, ...] = (kinds.NODE_ZONES,)
+#: Devices and claims to them, in the version that a server has (see `cluster/device_api.py`).
+DEVICE_RESOURCES: tuple[Resource, ...] = (
+    kinds.DEVICE_CLASS,
+    kinds.RESOURCE_SLICE,
+    kinds.RESOURCE_CLAIM_TEMPLATE,
+    kinds.RESOURCE_CLAIM,
+)
 
 
 class Encoder:
@@ -64,6 +73,7 @@ class Encoder:
         self.usage = Usage.none()
         self.budgets = budgets.BudgetTable()
         self.evictions = eviction_facts.EvictionTable()
+        self.devices = DeviceTable()
         self.pods = PodTable(self, member_of)
         self.inert_groups: set[Key] = set()
         self._held: set[Key] = set()
@@ -97,6 +107,7 @@ class Encoder:
             self.pods.version,
             self.evictions.version,
             self.budgets.version,
+            self.devices.version,
             self._other_version,
         )
 
@@ -109,6 +120,9 @@ class Encoder:
         taker = self._takers.get(resource)
         if taker is not None:
             taker(key, new)
+        elif resource.group == kinds.RESOURCE_CLAIM.group:
+            if self.devices.put(resource.kind, key, new, guarded, self.report):
+                self.pods.depends_changed(resource.kind, key)
         else:
             self._stored(resource.kind, key, new)
 
@@ -131,13 +145,16 @@ class Encoder:
         node: str,
         groups: tuple[str, ...] = (),
         zones: tuple[tuple[str, str], ...] = (),
+        claims: Iterable[tuple[Key, str, Held]] = (),
     ) -> None:
         """Counts a pod as placed from now on, until its object says so or `forget` is called.
 
         `groups` name the devices that it shares, `zones` are the annotations that tell which zones
-        of the node it is to hold.
+        of the node it is to hold, `claims` what its resource claims (with their UIDs) are given.
         """
         self._grant(pod, uid, groups)
+        for claim, claim_uid, held in claims:
+            self.devices.give(claim, claim_uid, held, pod)
         if zones:
             self.assumed_zones[pod] = dict(zones)
         self.pods.assume(pod, uid, node)
@@ -153,6 +170,7 @@ class Encoder:
         """Takes an assumption back: the pod is pending again."""
         self._grant(pod, "", ())
         self.assumed_zones.pop(pod, None)
+        self.devices.take_back(pod)
         self.pods.forget(pod)
 
     def hold(self, group: Key) -> None:
@@ -186,6 +204,13 @@ class Encoder:
             else:
                 self.storage.hidden.add(resource.kind)
             self.pods.kind_changed(resource.kind)
+
+    def unseen_claims(self, why: str) -> None:
+        """Says why resource claims cannot be looked at; "" once they can."""
+        if why != self.devices.claims.unseen:
+            self.devices.claims.unseen = why
+            for kind in (CLAIM, TEMPLATE):
+                self.pods.kind_changed(kind)
 
     def _regroup(self, group: Key) -> None:
         row = self._rows.get(group)
@@ -322,6 +347,8 @@ class Encoder:
             self._grant(key, "", ())
         if self.assumed_zones and (new is None or new["spec"].get("nodeName")):
             self.assumed_zones.pop(key, None)
+        if new is None:
+            self.devices.take_back(key)
         self.pods.put(key, new)
 
     def _bind_request(self, key: Key, new: Object | None) -> None:

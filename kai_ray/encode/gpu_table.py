@@ -42,8 +42,9 @@ NOTHING = GpuArrays(None, {})
 
 
 def needed(shapes: Sequence[Shape]) -> bool:
-    """Whether anybody asks for other than whole GPUs."""
-    return any(shape.gpu.kind not in (GpuKind.NONE, GpuKind.WHOLE) for shape in shapes)
+    """Whether anybody asks for other than whole GPUs, or for devices by claims."""
+    plain = (GpuKind.NONE, GpuKind.WHOLE)
+    return any(shape.gpu.kind not in plain or shape.devices for shape in shapes)
 
 
 def card_mib(labels: Mapping[str, str]) -> int:

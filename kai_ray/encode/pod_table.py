@@ -231,13 +231,25 @@ class PodTable:
 
     def _shape(self, key: Key, pod: Object, unplaced: bool) -> Shape:
         shape = self._shapes.of(pod)
+        depends: list[volumes.Dependency] = []
         refs = volumes.references(pod) if unplaced else []
         if refs:
             shape, depends = volumes.constrain(shape, refs, self._encoder.storage)
-            self._depends.set(key, depends)
-        else:
-            self._depends.set(key, [])
+        if pod["spec"].get("resourceClaims"):
+            shape, named = self._with_devices(shape, pod, unplaced)
+            depends = [*depends, *named]
+        self._depends.set(key, depends)
         return shape
+
+    def _with_devices(
+        self, shape: Shape, pod: Object, unplaced: bool
+    ) -> tuple[Shape, list[volumes.Dependency]]:
+        """The shape with what the pod's resource claims ask, and what that depends on."""
+        asks, depends, (reason, words) = self._encoder.devices.claims.asked_by(pod)
+        shape = shape._replace(devices=asks)
+        if reason and unplaced and not shape.blocked:
+            shape = shape._replace(blocked=reason, blocked_detail=words)
+        return shape, depends
 
     def _again(self, keys: list[Key]) -> None:
         for key in sorted(keys):

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kai_ray.api import labels as names
-from kai_ray.scheduler.reason import Reason
 
 from . import gpu_asks, requests, zone_asks
+from .dra.asks import DeviceAsk
 from .gpu_asks import GpuAsk
 from .peers import PeerTermByName, SpreadByName, affinity_term, spread
 from .problems import Malformed, text
@@ -61,6 +61,7 @@ class Shape(NamedTuple):
     blocked_detail: str = ""
     gpu: GpuAsk = gpu_asks.NO_SHARE
     zones: ZoneAsk = zone_asks.NO_ZONES
+    devices: DeviceAsk = ()  # what its resource claims ask for (dra/)
 
     def peer_terms(self) -> list[PeerTermByName]:
         return [
@@ -78,6 +79,7 @@ class Shape(NamedTuple):
             anti_affinity=self.anti_affinity,
             preferred_affinity=self.preferred_affinity,
             gpu=self.gpu,
+            devices=self.devices,
         )
 
 
@@ -88,7 +90,7 @@ class Shapes:
         self._known: dict[bytes, Shape] = {}
 
     def of(self, pod: dict[str, Any]) -> Shape:
-        """Raises Malformed. Volumes and ConfigMaps are not looked at (see volumes.py)."""
+        """Raises Malformed. Volumes, ConfigMaps and claims are not looked at (volumes.py, dra/)."""
         spec = pod["spec"]
         key = _key(pod, spec)
         found = self._known.get(key)
@@ -120,7 +122,6 @@ def _key(pod: dict[str, Any], spec: dict[str, Any]) -> bytes:
         get("overhead"),
         get("hostNetwork"),
         get("resources"),
-        get("resourceClaims"),
     )
     meta = pod["metadata"]
     if affinity or constraints:
@@ -157,7 +158,6 @@ def _read(pod: dict[str, Any], spec: dict[str, Any]) -> Shape:
     apart = _terms(
         affinity.get("podAntiAffinity"), namespace, labels, "spec.affinity.podAntiAffinity"
     )
-    blocked, detail = _blocked(spec)
     request = requests.effective(spec)
     return Shape(
         request=request,
@@ -172,8 +172,6 @@ def _read(pod: dict[str, Any], spec: dict[str, Any]) -> Shape:
             spread(raw, namespace, labels, f"spec.topologySpreadConstraints[{i}]")
             for i, raw in enumerate(spec.get("topologySpreadConstraints") or ())
         ),
-        blocked=blocked,
-        blocked_detail=detail,
         gpu=gpu_asks.read(meta.get("annotations") or {}, request),
         zones=zone_asks.read(spec, meta.get("annotations") or {}),
     )
@@ -242,9 +240,3 @@ def _ports(spec: dict[str, Any]) -> tuple[Port, ...]:
                 ip = p.get("hostIP") or "0.0.0.0"
                 found.add(Port(int(number), str(p.get("protocol") or "TCP"), str(ip)))
     return tuple(sorted(found))
-
-
-def _blocked(spec: dict[str, Any]) -> tuple[int, str]:
-    if spec.get("resourceClaims"):
-        return Reason.MISCONFIGURED, "resource claims (spec.resourceClaims) are not available yet"
-    return 0, ""

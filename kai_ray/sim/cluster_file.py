@@ -20,6 +20,9 @@ RACK = "cloud.provider.com/topology-rack"
 NVLINK_DOMAIN = "nvidia.com/gpu.clique"
 MOST_NODES = 100_000
 _SHORT = re.compile(r"^(\d+)x(\d+)$")
+_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+#: Devices of one ResourceSlice at most (Kubernetes).
+MOST_DEVICES = 128
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _LABEL_NAME = re.compile(r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
@@ -72,6 +75,23 @@ class Taint(_Struct, frozen=True):
     value: str = ""
 
 
+class DeviceOffer(_Struct, frozen=True):
+    """Devices that a driver offers on each node of a pool, to be claimed (ResourceSlice).
+
+    Without `count` they are the pool's GPUs, which the nodes then no longer offer as a resource.
+    `perNuma` and `perLink` devices in a row share a NUMA cell and a link domain (0: no links).
+    """
+
+    driver: str = "gpu.nvidia.com"
+    device_class: str = ""  # the driver's name if empty
+    count: int | None = None
+    prefix: str = "gpu"
+    per_numa: int = 4
+    per_link: int = 0
+    attributes: dict[str, str | int | bool] = {}
+    capacity: dict[str, str | int] = {}
+
+
 class NodePool(_Struct, frozen=True):
     name: str
     count: int
@@ -85,6 +105,7 @@ class NodePool(_Struct, frozen=True):
     labels: dict[str, str] = {}
     taints: list[Taint] = []
     topology: list[Level] = []
+    devices: list[DeviceOffer] = []
     run_time: Distribution = Distribution()
     failures: Failures | None = None
     start_delay_seconds: float = 0.0
@@ -244,6 +265,7 @@ def _check_pool(pool: NodePool, where: str) -> None:
         if level.nodes < 1:
             raise ClusterFileError(f"{where}.topology[{j}].nodes: {level.nodes}: use 1 or more")
         _check_label(pool, level.label, level.name, f"{where}.topology[{j}]")
+    _check_devices(pool, f"{where}.devices")
     for name, value in pool.labels.items():
         _check_label(pool, name, value, f"{where}.labels[{name}]")
     times = {
@@ -257,6 +279,27 @@ def _check_pool(pool: NodePool, where: str) -> None:
     for field, value in times.items():
         if not 0 <= value < 1e12:
             raise ClusterFileError(f"{where}.{field}: {value}: use a number of seconds from 0 up")
+
+
+def _check_devices(pool: NodePool, where: str) -> None:
+    for j, offer in enumerate(pool.devices):
+        for field, name in (("driver", offer.driver), ("deviceClass", offer.device_class)):
+            if (name or field == "driver") and not _SUBDOMAIN.match(name):
+                raise ClusterFileError(
+                    f"{where}[{j}].{field}: {name!r}: write a DNS name such as gpu.example.com"
+                )
+        if not _NAME.match(offer.prefix) or len(offer.prefix) > 40:
+            raise ClusterFileError(f"{where}[{j}].prefix: {offer.prefix!r}: write for example gpu")
+        count = pool.gpus if offer.count is None else offer.count
+        if not 0 <= count <= MOST_DEVICES:
+            raise ClusterFileError(
+                f"{where}[{j}].count: {count}: a slice holds 0 to {MOST_DEVICES} devices"
+            )
+        if offer.per_numa < 1 or offer.per_link < 0:
+            raise ClusterFileError(f"{where}[{j}]: perNuma is 1 or more, perLink 0 or more")
+    drivers = [offer.driver for offer in pool.devices]
+    if len(set(drivers)) < len(drivers):
+        raise ClusterFileError(f"{where}: a driver is named twice: name each once")
 
 
 def _filled(pattern: str, i: int, pool: NodePool) -> str:
@@ -278,8 +321,9 @@ def _node(pool: NodePool, i: int, n: int) -> Object:
         "pods": str(pool.pods),
         "ephemeral-storage": "1Ti",
     }
-    if pool.gpus:
+    if pool.gpus and all(offer.count is not None for offer in pool.devices):
         capacity[L.NVIDIA_GPU] = str(pool.gpus)
+    if pool.gpus:
         labels |= {
             "nvidia.com/gpu.present": "true",
             "nvidia.com/gpu.product": pool.model,

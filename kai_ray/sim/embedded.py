@@ -23,6 +23,7 @@ from kai_ray.podgrouper.workload import Settings
 
 from . import operators
 from .cluster_file import ClusterConfig
+from .device_slices import device_classes, slices
 from .kubelet import Kubelet
 from .node_health import NodeHealth
 from .taint_eviction import TaintEviction
@@ -98,6 +99,10 @@ class EmbeddedCluster:
             self._add(R.NAMESPACE, {"metadata": {"name": name, "labels": _managed()}})
         for node in self.config.nodes():
             self._add(R.NODE, node)
+        for found in device_classes(self.config):
+            self._add(R.DEVICE_CLASS, found)
+        for found in slices(self.config):
+            self._add(R.RESOURCE_SLICE, found)
         for shard in self.config.shards:
             self._add(R.SCHEDULING_SHARD, {"metadata": {"name": shard.name}, "spec": shard.spec})
 

@@ -15,7 +15,6 @@ from .asks import Predicate
 from .selectors import Selectors
 from .slices import Device, DeviceId
 
-
 #: A predicate and the selectors of its class.
 FitKey = tuple[Predicate, tuple[str, ...]]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kai_ray.cluster.port import Key, Object
-
 from kai_ray.scheduler.snapshot import Bools
 
 from ..node_rows import NodeTable
@@ -49,7 +48,9 @@ class DeviceTable:
         """Whether any device is offered."""
         return bool(self.slices)
 
-    def put(self, kind: str, key: Key, new: Object | None, guarded: Guarded, report: Report) -> bool:
+    def put(
+        self, kind: str, key: Key, new: Object | None, guarded: Guarded, report: Report
+    ) -> bool:
         """Takes in one object; whether pods that depend on it have to be looked at anew."""
         if kind == "ResourceSlice":
             return self._slice(key, new, guarded, report)
@@ -89,8 +90,10 @@ class DeviceTable:
         if row == before:
             return False
         self.version += 1
-        return before is None or row is None or before._replace(consumers=()) != row._replace(
-            consumers=()
+        return (
+            before is None
+            or row is None
+            or before._replace(consumers=()) != row._replace(consumers=())
         )
 
     def _class(self, key: Key, new: Object | None, guarded: Guarded, report: Report) -> bool:

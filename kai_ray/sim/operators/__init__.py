@@ -22,6 +22,7 @@ from .raycluster import RayClusterOperator
 from .rayjob import RayJobOperator
 from .rayservice import RayServiceOperator
 from .replicaset import ReplicaSetOperator
+from .resource_claims import ResourceClaimOperator
 from .statefulset import StatefulSetOperator
 from .tensorflow import TENSORFLOW
 from .training import TrainingOperator
@@ -48,5 +49,6 @@ def build(config: ClusterConfig, warn: Warn) -> list[Guarded]:
         (StatefulSetOperator(), R.STATEFUL_SET),
         (DaemonSetOperator(), R.DAEMON_SET),
         (ClaimBinder(), R.PVC),
+        (ResourceClaimOperator(), R.RESOURCE_CLAIM),
     ]
     return [Guarded(operator, resource, warn) for operator, resource in kinds]
