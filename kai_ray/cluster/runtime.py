@@ -154,7 +154,8 @@ class Runtime:
         """Whether keys may be reconciled now; `waiting` says why not."""
         waiting = self._why_waiting()
         if waiting != self.waiting:
-            log.log(logging.WARNING if self.old_news() else logging.INFO, waiting or "working")
+            old_news = waiting and waiting == self.old_news()
+            log.log(logging.WARNING if old_news else logging.INFO, waiting or "working")
             self.waiting = waiting
         return not waiting
 
