@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     help="No decision on news older than so many seconds.",
 )
 @run_lease.options
+@click.option("--update-crds", is_flag=True, help="Bring our definitions in line first.")
 @click.option("--install-crds", is_flag=True, help="Apply our definitions and queues first.")
 @click.option(
     "--health",
@@ -79,6 +80,7 @@ def run(
     lease_name: str,
     lease_namespace: str,
     lease_times: str,
+    update_crds: bool,
     install_crds: bool,
     health: str,
     webhook: str | None,
@@ -102,6 +104,10 @@ def run(
     connection = connect.open_connection()
     if install_crds:
         _install(connection.port, lease)
+    elif update_crds:
+        from kai_ray.manager.install import install_definitions
+
+        install_definitions(connection.port)
     parts: list[Manager | AdmissionService] = []
     if components != "":
         parts.append(run_lease.manager(connection.port.connection, config, lease))
