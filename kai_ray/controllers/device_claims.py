@@ -62,13 +62,7 @@ class DeviceClaims:
         for g in grants:
             for claim in g.claims:
                 by_claim.setdefault(claim.key, []).append((claim, g))
-        open_tasks = [
-            _Task(
-                next((c for c, _ in found if c.results is not None), found[0][0]),
-                tuple(g for _, g in found),
-            )
-            for found in by_claim.values()
-        ]
+        open_tasks = [_task(found) for found in by_claim.values()]
         failed: dict[int, tuple[Grant, str]] = {}
         for g in grants:
             g.unsure = g.unsure and not g.claims
@@ -205,6 +199,12 @@ class DeviceClaims:
         except ApiError:
             return False
         return True
+
+
+def _task(found: list[tuple[ClaimGrant, Grant]]) -> _Task:
+    """What is decided for one claim: by the pod that it is allocated for, if there is one."""
+    decided = next((c for c, _ in found if c.results is not None), found[0][0])
+    return _Task(decided, tuple(g for _, g in found))
 
 
 def _protected(task: _Task, claim: Object) -> Object:

@@ -1,4 +1,4 @@
-"""Devices of simulated nodes as drivers would offer them: ResourceSlices and their DeviceClasses."""
+"""Devices of simulated nodes as drivers would offer them: slices and device classes."""
 
 from __future__ import annotations
 

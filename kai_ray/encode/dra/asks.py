@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..problems import Malformed, text
+from kai_ray.encode.problems import Malformed, text
+
 from .attributes import Name
 
 ALL = 0

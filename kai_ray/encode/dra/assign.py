@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kai_ray.cluster.port import Key, Object
+from kai_ray.encode.encoded import Encoded
+from kai_ray.encode.problems import Malformed
 from kai_ray.scheduler import Plan
 
-from ..encoded import Encoded
-from ..problems import Malformed
 from . import cells
 from .asks import ALL, ClaimAsk, Option
 from .attributes import Name
@@ -103,10 +103,8 @@ class _HandOut:
         self._shared: dict[Key, ClaimGrant] = {}  # allocated in this Plan
 
     def node(self, node: int, tasks: Sequence[int]) -> Iterator[tuple[int, Granted]]:
-        pods: list[_PodWants] = []
         first: set[Key] = set()
-        for task in tasks:
-            pods.append(self._read(task, node, first))
+        pods = [self._read(task, node, first) for task in tasks]
         solved = self._solve([p for p in pods if not p.refusal])
         for pod in pods:
             if solved is None and not pod.refusal and pod.wants:

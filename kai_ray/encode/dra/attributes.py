@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from kai_ray.api import quantity
-
-from ..problems import Malformed
+from kai_ray.encode.problems import Malformed
 
 #: bool, int, text, version, or a list of those.
 Value = Any

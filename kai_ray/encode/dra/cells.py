@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..selectors import NODE_NAME, Need, NodeSelector
+from kai_ray.encode.selectors import NODE_NAME, Need, NodeSelector
+
 from .attributes import Name
 from .slices import Device
 
 if TYPE_CHECKING:
-    from ..shape import Shape
+    from kai_ray.encode.shape import Shape
 
 #: Stand for whichever attribute tells a device's NUMA cell, or its group of linked GPUs.
 NUMA: Name = ("", "numa")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from kai_ray.api import labels as names
 from kai_ray.cluster.port import Key, Object
+from kai_ray.encode.problems import MISREAD, Malformed, text
+from kai_ray.encode.selectors import NodeSelector, node_selector_terms
 from kai_ray.scheduler.reason import Reason
 
-from ..problems import MISREAD, Malformed, text
-from ..selectors import NodeSelector, node_selector_terms
 from . import asks
 from .asks import ClaimAsk
 from .slices import DeviceId
@@ -156,7 +156,7 @@ class Claims:
             return None, (int(Reason.CLAIM_NOT_FOUND), words)
         if named.key is None:
             return None, (0, "")
-        depends.append((CLAIM, *named.key))
+        depends.append((CLAIM, named.key.namespace, named.key.name))
         row = self.rows.get(named.key)
         if row is None:
             return None, (int(Reason.CLAIM_NOT_FOUND), f"{named.key.name}: create it")

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai_ray.cluster.port import Key, Object
+from kai_ray.encode.problems import Malformed
 from kai_ray.scheduler.gpu.facts import MOST_CONSUMERS, Claim, GpuKind, Gpus
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import GPU, USED, Bools, Classes, Snapshot
 
-from ..problems import Malformed
 from .asks import ALL, ClaimAsk, DeviceAsk, Option, Predicate
 from .claims import ClaimRow, Held, named_by
 from .offer import Offer, options_of, settled
@@ -28,9 +28,9 @@ from .supply import Supply
 from .table import DeviceTable
 
 if TYPE_CHECKING:
-    from ..encoded import Names
-    from ..node_rows import NodeTable
-    from ..shape import Shape
+    from kai_ray.encode.encoded import Names
+    from kai_ray.encode.node_rows import NodeTable
+    from kai_ray.encode.shape import Shape
 
 #: The GPUs that a node's device plugin hands out, where other GPUs are claimed as devices.
 PLUGIN_GPUS = "GPUs of the device plugin"

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kai_ray.cluster.port import Object
+from kai_ray.encode.problems import Malformed, text
+from kai_ray.encode.selectors import NodeSelector, node_selector_terms
 
-from ..problems import Malformed, text
-from ..selectors import NodeSelector, node_selector_terms
 from .asks import Taint, taints
 from .attributes import Name, Value, attribute, capacity, qualified
 

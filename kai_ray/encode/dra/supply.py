@@ -1,4 +1,4 @@
-"""The devices of a cluster against its nodes: where each can be used, and which requests it suits."""
+"""The devices of a cluster: where each can be used, and which requests it suits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kai_ray.encode.selectors import NODE_NAME, Need, NodeSelector, integer
 from kai_ray.scheduler.snapshot import Bools
 
-from ..selectors import NODE_NAME, Need, NodeSelector, integer
 from .asks import Predicate
 from .selectors import Selectors
 from .slices import Device, DeviceId

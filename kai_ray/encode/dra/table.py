@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kai_ray.cluster.port import Key, Object
+from kai_ray.encode.node_rows import NodeTable
+from kai_ray.encode.problems import Malformed, Problem, text
 from kai_ray.scheduler.snapshot import Bools
 
-from ..node_rows import NodeTable
-from ..problems import Malformed, Problem, text
 from . import asks, claims, slices
 from .claims import ClaimRow, Claims, Held
 from .selectors import Selectors
