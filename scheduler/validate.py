@@ -20,6 +20,8 @@ from .topology.validate import topology_problems, topology_shape_problems
 #: Amounts at or beyond this cannot be counted in 64 bits.
 TOO_LARGE = 2.0**63
 
+#: Arrays are as long as the largest code of a domain: none has more nodes than this.
+_MOST_CODES = 2**20
 _REASONS = np.array([int(reason) for reason in Reason])
 _TYPES = {"i8": np.int64, "i4": np.int32, "i1": np.int8, "f8": np.float64, "b1": np.bool_}
 _Array = NDArray[Any]
@@ -77,9 +79,12 @@ class _Findings:
         return not bad.any()
 
     def amount(self, field: str, values: _Array, unlimited: bool) -> None:
-        """Reports what is no amount: NaN, infinite, 2^63 and more, negative other than -1."""
+        """Reports what is no amount: NaN, infinite, above 2^63, negative other than -1.
+
+        2^63 itself is the largest integer, as a float.
+        """
         low = (values < 0) & ~(unlimited & (values == -1))
-        bad = ~np.isfinite(values) | low | (values >= TOO_LARGE)
+        bad = ~np.isfinite(values) | low | (values > TOO_LARGE)
         mend = "give a number from 0 to 2^63 - 1" + (", or -1 for unlimited" if unlimited else "")
         self.rows(field, bad, values, mend)
 
@@ -247,7 +252,7 @@ def _nodes(snapshot: Snapshot, found: _Findings) -> None:
     low = nodes.allocatable < 0
     found.rows("nodes.allocatable", low, nodes.allocatable, "give 0 or more")
     found.distinct("nodes.rank", nodes.rank)
-    found.index("nodes.domain", nodes.domain, max(nodes.count, 1), lowest=-1)
+    found.index("nodes.domain", nodes.domain, _MOST_CODES, lowest=-1)
     low = nodes.label_value < -1
     found.rows("nodes.label_value", low, nodes.label_value, "give a code, or -1 for none")
     found.amount("total", snapshot.total, unlimited=False)

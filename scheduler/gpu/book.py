@@ -19,7 +19,7 @@ class GpuBook:
         gpus = snapshot.gpus
         assert gpus is not None, "a book of GPUs needs their table"
         self.facts: Gpus = gpus
-        self._snapshot = snapshot
+        self._snapshot, self._position = snapshot, position
         self.devices = DeviceBook(snapshot, nodes, origin)
         rows = len(snapshot.resources)
         self.claims = [ClaimBook(c, int(position[c.node]), rows) for c in gpus.claims]
@@ -80,6 +80,8 @@ class GpuBook:
             more = np.array(guessed, dtype=np.int32).T
             self._task = np.concatenate((self._task, more[0]))
             self._slot = np.concatenate((self._slot, more[1]))
+        for row, slot in gpus.closed if any(self.shares) else ():
+            devices.close(slot, int(self._position[row]))
         order = np.lexsort((self._slot, self._task))
         self._task, self._slot = self._task[order], self._slot[order]
         now = (devices.firm + devices.leaving > 0).sum(axis=0)

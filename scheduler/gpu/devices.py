@@ -18,6 +18,8 @@ from ..snapshot import GPU, Bools, Ints, Nodes, Snapshot
 from .facts import UNKNOWN_CARD, GpuKind, Gpus, shared_kind
 from .order import DeviceOrder
 
+#: MiB that a closed device holds for nobody.
+_TRACE = 1
 _EPSILON = 1e-6  # a portion times a card's memory that is whole but for rounding stays whole
 
 
@@ -50,6 +52,7 @@ class DeviceBook:
         """[N] MiB of each card."""
         self._cards: list[int] = self.card.tolist()
         held = int(gpus.hold_slot.max(initial=-1)) + 1
+        held = max((held, *(slot + 1 for _, slot in gpus.closed)))
         rows = max(int(nodes.allocatable[GPU].max(initial=0)), held)
         if not any(shared_kind(kind) for kind in set(gpus.kind.tolist())):
             rows = 0
@@ -59,6 +62,8 @@ class DeviceBook:
         self.firm: Ints = np.zeros(shape, dtype=np.int64)
         self.leaving: Ints = np.zeros(shape, dtype=np.int64)
         self.promised: Ints = np.zeros(shape, dtype=np.int64)
+        self.closed: Bools = np.zeros(shape, dtype=np.bool_)
+        """Devices that fail: who holds them stays, nobody else gets any of them."""
         self._needs: dict[int, Ints] = {}
         self.devices: list[int] = np.maximum(gpus.devices, 1).tolist()
         """[C] distinct devices that a pod of the class holds."""
@@ -76,6 +81,11 @@ class DeviceBook:
                 wanted = np.floor(part).astype(np.int64)
             found = self._needs[klass] = np.maximum(wanted, 1)
         return found
+
+    def close(self, slot: int, node: int) -> None:
+        """Marks a device as failing; a trace of it stays in use, so it never counts as free."""
+        self.closed[slot, node] = True
+        self.firm[slot, node] += _TRACE
 
     def seal(self) -> None:
         """What is on the devices now may be too much; nothing may make it worse."""
@@ -138,12 +148,17 @@ class DeviceBook:
         going: list[int] = self.leaving[:, node].tolist()
         found: list[tuple[float, bool, int, int]] = []
         fresh: list[tuple[bool, bool, int]] = []
+        closed: list[bool] = self.closed[:, node].tolist()
         for slot, stays in enumerate(firm):
+            if closed[slot] and slot not in own:
+                continue
             after, here = stays + promised[slot], stays + going[slot]
             if after == 0:
                 if leaving is None or here == 0:
                     fresh.append((slot not in own, here == 0, slot))
-            elif after + need <= card and (leaving is None or 0 < here <= card - need):
+            elif after + need <= card + closed[slot] * _TRACE and (
+                leaving is None or 0 < here <= card - need
+            ):
                 used = (after + going[slot]) / card
                 found.append((-order(used, False), slot not in own, 0, slot))
         if need <= card:
@@ -162,6 +177,7 @@ class DeviceBook:
         """
         need, card = int(self.need(klass)[node]), self._cards[node]
         after = {slot: int(self.firm[slot, node] + self.promised[slot, node]) for slot in slots}
+        card += _TRACE * bool(self.closed[list(slots), node].any())
         if sum(held == 0 for held in after.values()) > whole:
             return False
         return all(held + need * slots.count(slot) <= card for slot, held in after.items())
@@ -175,6 +191,7 @@ class DeviceBook:
         """How many whole devices the free parts of shared ones on `nodes` [N] would make."""
         after = (self.firm + self.promised)[:, nodes]
         left = np.where(after > 0, self.card[nodes] - after, 0) / self.card[nodes]
+        left = np.where(self.closed[:, nodes], 0.0, left)
         return int(np.maximum(left, 0.0).sum() + _EPSILON)
 
     def overfull(self) -> Overfull | None:

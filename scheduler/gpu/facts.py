@@ -75,6 +75,8 @@ class Gpus:
     mig_share: NDArray[np.float64] | None = None
     """[C] cards that the class's MIG profiles are worth; None = as `queue_request` counts them."""
     mig_excess: float = 0.0  # by how much Snapshot.total counts slices above cards
+    closed: tuple[tuple[int, int], ...] = ()
+    """(row of Nodes, slot) of devices that fail: who shares one stays, nobody else gets any."""
 
 
 def shared_kind(kind: int) -> bool:

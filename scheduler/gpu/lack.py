@@ -30,7 +30,8 @@ def device_lack(ledger: Ledger, fit: Fit) -> DeviceLack:
     book = ledger.gpus.devices
     room = ledger.idle + ledger.releasing
     after = book.firm + book.promised
-    part = np.where(after > 0, np.maximum(book.card - after, 0), 0) / book.card
+    open_ = (after > 0) & ~book.closed
+    part = np.where(open_, np.maximum(book.card - after, 0), 0) / book.card
     whole = np.maximum(room[GPU], 0)
     free = whole + part.sum(axis=0)
     largest = np.where(whole > 0, 1.0, part.max(axis=0, initial=0.0))

@@ -52,7 +52,8 @@ class SharedRoom:
         """[N] copies, at most, where `free` [R, N] and the memory `gone` [D, N] are there too."""
         book, need = self._devices, self._need
         after = book.firm + book.promised - (0 if gone is None else gone)
-        later = np.where(after > 0, np.maximum(book.card - after, 0) // need, 0)
+        open_ = (after > 0) & ~book.closed
+        later = np.where(open_, np.maximum(book.card - after, 0) // need, 0)
         shared, devices = later.sum(axis=0), (later > 0).sum(axis=0)
         each = book.card // need
         return self._pods(shared, devices, np.maximum(free[GPU], 0), each, free[PODS])
@@ -66,7 +67,8 @@ class SharedRoom:
         book, need = self._devices, self._need[at]
         card, firm, promised = book.card[at], book.firm[:, at], book.promised[:, at]
         here, after = firm + book.leaving[:, at], firm + promised
-        later = np.where(after > 0, np.maximum(card - after, 0) // need, 0)
+        open_ = (after > 0) & ~book.closed[:, at]
+        later = np.where(open_, np.maximum(card - after, 0) // need, 0)
         now = np.minimum(np.where(here > 0, np.maximum(card - here, 0) // need, 0), later)
         return now.sum(axis=0), (now > 0).sum(axis=0), later.sum(axis=0), (later > 0).sum(axis=0)
 

@@ -94,6 +94,9 @@ def _holds(snapshot: Snapshot, gpus: Gpus) -> Iterator[Problem]:
     )
     task = (gpus.hold_task < 0) | (gpus.hold_task >= snapshot.tasks.count)
     yield from _rows("hold_task", task, gpus.hold_task, "name a row of tasks")
+    for node, closed in gpus.closed:
+        if not (0 <= node < snapshot.nodes.count and 0 <= closed < MOST_SLOTS):
+            yield "gpus.closed", f"has {(node, closed)}", "name a row of nodes and a device"
     order = np.lexsort((gpus.hold_slot, gpus.hold_task))
     same = np.diff(gpus.hold_task[order]) == 0
     same &= np.diff(gpus.hold_slot[order]) == 0

@@ -55,6 +55,7 @@ class Node:
     card: int = 0  # MiB of memory of each GPU; 0 = it does not say
     mig: MigMode = MigMode.NONE
     sliced: bool = False  # its GPUs are offered by resource slices
+    closed: tuple[int, ...] = ()  # devices that fail
 
 
 @dataclass(frozen=True)
@@ -275,6 +276,7 @@ class World:
             least_mib=min(cards),
             most_mib=max(cards),
             claims=self.claims,
+            closed=tuple((row, slot) for row, n in enumerate(self.nodes) for slot in n.closed),
         )
 
     def _classes(self) -> Classes:

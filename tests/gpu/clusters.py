@@ -68,6 +68,8 @@ def cluster(seed: int) -> World:
         )
         for i in range(r.randint(1, 4))
     ]
+    if seed % 4 == 0:
+        nodes = [replace(n, closed=(r.randrange(n.gpus),) if n.gpus else ()) for n in nodes]
     room, claimed = [Room(node) for node in nodes], dict[int, str]()
     jobs: list[Job] = []
     for i in range(r.randint(0, 8)):

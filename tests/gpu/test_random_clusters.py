@@ -30,8 +30,16 @@ def test_no_card_is_promised_twice(block: int) -> None:
         out = world.decide(replace(policy(gpu=spread), actions=_ACTIONS))
         for node in world.nodes:
             now, later = _on(world, out, node)
+            assert not _came(out, node) & set(node.closed), f"seed {seed}: {node.name} is closed"
             assert _fits(node, now), f"seed {seed}: {node.name} holds too much"
             assert _fits(node, later), f"seed {seed}: {node.name} will hold too much"
+
+
+def _came(out: Outcome, node: Node) -> set[int]:
+    """Devices of a node that pods were given."""
+    places = [*out.bound.items(), *out.nominated.items()]
+    pods = [pod for pod, place in places if place == node.name]
+    return {slot for pod in pods for slot in out.devices.get(pod, ())}
 
 
 Held = list[tuple[Pod, tuple[int, ...]]]

@@ -236,3 +236,43 @@ def test_memory_waits_for_quota_where_only_the_larger_price_is_left() -> None:
     out = World(nodes, [Job("p", [mib(8_000)])], [Queue("q", gpu_limit=0.15)]).decide()
     assert out.bound == {}
     assert out.waits["p"].reason is Reason.OVER_LIMIT
+
+
+# ---------------------------------------------------------------------- devices that fail
+
+
+def test_a_device_that_fails_takes_nobody_more() -> None:
+    """Slot 0 has half of its room left, and nobody gets it: the second card is opened."""
+    jobs = [Job("runs", [on("a", 0)]), Job("new", [half()], created=5.0)]
+    out = World([Node("a", gpus=2, closed=(0,))], jobs).decide()
+    assert out.devices["new-0"] == (1,)
+
+
+def test_what_waits_only_for_a_device_that_fails_says_that_nothing_is_free() -> None:
+    jobs = [Job("runs", [on("a", 0)]), Job("new", [half()], created=5.0)]
+    out = World([Node("a", gpus=1, closed=(0,))], jobs).decide()
+    assert not out.bound
+    assert "0 free" in out.headline("new")
+
+
+def test_nobody_is_evicted_from_a_device_that_nobody_may_have() -> None:
+    jobs = [
+        Job("runs", [on("a", 0)], queue="lent"),
+        Job("new", [half()], created=5.0),
+        Job("whole", [Pod(gpus=1)], created=6.0),
+    ]
+    queues = (Queue("q", gpu_quota=1), Queue("lent", gpu_quota=0))
+    assert not World([Node("a", gpus=1, closed=(0,))], jobs, queues).decide().evicted
+
+
+def test_who_shares_a_device_that_fails_stays_while_others_move() -> None:
+    """The whole GPU that is asked for is made by moving the other pod."""
+    jobs = [
+        Job("stuck", [on("a", 0)]),
+        Job("moves", [on("a", 1)]),
+        Job("beside", [on("b", 0)]),
+        Job("new", [Pod(gpus=1)], created=5.0),
+    ]
+    out = World([Node("a", gpus=2, closed=(0,)), Node("b", gpus=1)], jobs).decide()
+    assert set(out.evicted) == {"moves-0"}
+    assert out.nominated == {"new-0": "a", "moves-0": "b"}
