@@ -312,6 +312,14 @@ class PodTable:
         self._assumed[pod] = (uid, node)
         self._again([pod])
 
+    def waits(self, pod: Key) -> bool:
+        """Whether a pod of a gang of ours has no node and is not on its way to one."""
+        row = self.table.get(pod)
+        if row is None or row[NODE] >= 0 or row[LEAF] < 0 or pod in self._assumed:
+            return False
+        namespace, group, _ = self._encoder.gangs.leaves.key(int(row[LEAF]))
+        return Key(namespace, group) in self._encoder.gangs
+
     def forget(self, pod: Key) -> None:
         if self._assumed.pop(pod, None) is not None:
             self._again([pod])
