@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 from kai_ray.cluster.port import Key
 from kai_ray.cluster.runtime import Controller
+from kai_ray.controllers.attempts import Attempts
 from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.bind_requests import BindRequests
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.departures import Departures
+from kai_ray.controllers.drains import Drains
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.evictor import Evictor
 from kai_ray.controllers.holds import Holds
+from kai_ray.controllers.notices import Notices
 from kai_ray.controllers.quarantine import Quarantine
 from kai_ray.controllers.queue_deadlines import QueueDeadlines
 from kai_ray.controllers.scheduling import SchedulingLoop
@@ -35,7 +39,9 @@ class Control:
     status: StatusWriter
     stale: StaleGangs
     evictor: Evictor
+    attempts: Attempts
     suspensions: Suspensions
+    notices: Notices
     holds: Holds
     quarantine: Quarantine
     deadlines: QueueDeadlines
@@ -49,7 +55,9 @@ class Control:
             self.requests,
             self.status,
             self.stale,
+            self.attempts,
             self.suspensions,
+            self.notices,
             self.holds,
             self.quarantine,
             self.deadlines,
@@ -75,8 +83,12 @@ def compose(
     binder = Binder(config, encoder, failures, events)
     requests = BindRequests(config, encoder, binder, failures, events, member_of)
     stale = StaleGangs(encoder)
-    suspensions = Suspensions(encoder)
-    evictor = Evictor(config, encoder, suspensions, events)
+    attempts = Attempts(encoder, events)
+    suspensions = Suspensions(encoder, attempts)
+    departures = Departures(suspensions, attempts)
+    drains = Drains(events, config.drainer)
+    notices = Notices(config.encode, encoder, departures, events, drains)
+    evictor = Evictor(config, departures, drains, events)
     holds = Holds(encoder, events)
     quarantine = Quarantine(config, events)
     deadlines = QueueDeadlines(events)
@@ -101,7 +113,9 @@ def compose(
         status,
         stale,
         evictor,
+        attempts,
         suspensions,
+        notices,
         holds,
         quarantine,
         deadlines,

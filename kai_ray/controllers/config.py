@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kai_ray.api import labels
+from kai_ray.controllers.drainer import Drainer
 from kai_ray.encode import EncodeConfig
 from kai_ray.history.config import UsageConfig
 
@@ -29,6 +30,12 @@ class ControlConfig:
     """How long a started gang may run below its minimum; negative = for ever."""
     hold_s: float = 60.0
     """How long room that others left for a gang is kept for it; longer where pods end slowly."""
+    max_eviction_grace_s: float = 3600.0
+    """The most time to save its work that a gang may ask for before it is evicted."""
+    drainer: Drainer | None = None
+    """Who asks Ray to empty workers before they go; None = nobody."""
+    drain_s: float = 30.0
+    """How long Ray may take to empty a worker that leaves, where nobody gives it longer."""
     evictions_per_minute: int | None = None
     """Pods that may be evicted in any minute; a gang that begins within it goes whole."""
     rejections: int = 3

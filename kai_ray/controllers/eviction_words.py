@@ -14,21 +14,26 @@ from kai_ray.controllers.owners import called
 from kai_ray.encode.eviction_facts import read_hold
 
 if TYPE_CHECKING:
-    from kai_ray.controllers.evictor import Victim
+    from kai_ray.controllers.notice_record import Notice
+    from kai_ray.controllers.victims import Victim
 
 #: The condition of a PodGroup that had to go; it goes when the gang starts again.
 EVICTED = "Evicted"
+#: The condition of one that has to go at a set time, while it may still save its work.
+NOTICED = "EvictionNotice"
 
 
-def tell_evicted(events: Events, groups: Informer, victim: Victim, group: Object) -> None:
+def tell_evicted(
+    events: Events, groups: Informer, victim: Victim | Notice, count: int, group: Object
+) -> None:
     """Events on both sides: the gang and the user's own object."""
-    pods = f"{len(victim.tasks)} pod" + ("s" if len(victim.tasks) > 1 else "")
+    pods = f"{count} pod" + ("s" if count > 1 else "")
     events.tell(group, victim.reason.word, f"{victim.message} ({pods})", warning=True)
     key = victim.beneficiary
     other = groups.get(key.name, key.namespace) if key is not None else None
     if other is not None:
         rule = victim.reason.word
-        leave = "leaves" if len(victim.tasks) == 1 else "leave"
+        leave = "leaves" if count == 1 else "leave"
         text = f"{pods} of {called(group)} {leave} for it ({rule}); their room is kept for it"
         events.tell(other, "VictimsEvicted", text)
 
@@ -49,3 +54,19 @@ def hold_sentence(group: Object, now_s: float) -> str:
     whom = ", ".join(hold.victims) or "others"
     until = rfc3339(hold.until_s)
     return f"waits for pods of {whom} to leave; their room is kept for it until {until}"
+
+
+def notice_message(notice: Notice, count: int) -> str:
+    """Why, what goes, until when, and what the workload can do about it."""
+    when = rfc3339(notice.deadline_s)
+    if notice.announced:
+        return f"{notice.message}, at {when}"
+    what = "all of it goes" if notice.whole else f"{count} pod{'s' if count > 1 else ''} of it go"
+    how = f"or as soon as annotation {names.CHECKPOINT_TIME} says that its work is saved"
+    return f"{notice.message}; {what} at {when}{', ' + how if notice.asked else ''}"
+
+
+def notice_sentence(group: Object) -> str:
+    """What a gang was told that runs but has to leave; "" if nothing."""
+    said = find(group, NOTICED)
+    return str(said.get("message")) if said.get("status") == "True" else ""

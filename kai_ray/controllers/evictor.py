@@ -4,38 +4,37 @@ Nothing is remembered between cycles but the pace: an eviction that was cut shor
 next cycle as it stands, and decided again. So every write is safe to repeat, and in this order:
 
 1. the beneficiary's PodGroup carries which nodes are kept for which pods, and until when;
-2. the victim's PodGroup carries when and why it was evicted;
-3. pods carry the condition DisruptionTarget;
-4. the victim goes: a whole gang by its kind's own switch where it has one, else pod by pod.
+2. the victim's PodGroup carries when and why it was evicted, or by when it has to go;
+3. who is given time is told so and goes later (notices.py); all others go now (departures.py).
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
-
-import numpy as np
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import ApiError, Conflict, Key, NotFound, Object, Write, key_of
+from kai_ray.cluster.port import ApiError, Key, Object, Write
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.conditions import condition, merged
 from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.departures import Departures
+from kai_ray.controllers.drains import Drains
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.eviction_words import EVICTED, tell_evicted
 from kai_ray.controllers.freed_room import moves_of, nominations, slowest_s
+from kai_ray.controllers.grace import given_notice, grace_s
+from kai_ray.controllers.notice_record import Notice, notices_of, with_notice, write_notices
 from kai_ray.controllers.owners import called
-from kai_ray.controllers.suspensions import Suspensions
+from kai_ray.controllers.victims import Victim, victims_of
 from kai_ray.controllers.words import name_table
-from kai_ray.encode import Encoded, Encoder
+from kai_ray.encode import Encoded
 from kai_ray.encode.eviction_facts import write_hold
+from kai_ray.encode.queue_policy import SILENT, QueuePolicy
 from kai_ray.scheduler import Plan
-from kai_ray.scheduler.evictions import Eviction, evictions
 from kai_ray.scheduler.reason import Reason
-from kai_ray.scheduler.snapshot import ALLOCATED
 
 #: How long a gang that was sent away as stale stays away: the first time, and at most.
 STALE_FIRST_S, STALE_LAST_S = 10.0, 300.0
@@ -43,33 +42,19 @@ _MINUTE_S = 60.0
 _MOST_VICTIMS_NAMED = 20
 
 
-@dataclass(slots=True)
-class Victim:
-    """Pods of one gang that leave for one reason."""
-
-    group: Key
-    gang: int
-    reason: Reason
-    beneficiary: Key | None
-    message: str
-    tasks: list[int] = field(default_factory=list[int])
-    whole: bool = False  # nothing of the gang stays
-
-
 class Evictor:
     def __init__(
-        self, config: ControlConfig, encoder: Encoder, suspensions: Suspensions, events: Events
+        self, config: ControlConfig, departures: Departures, drains: Drains, events: Events
     ) -> None:
         self._config = config
-        self._encoder = encoder
-        self._suspensions = suspensions
+        self._departures = departures
+        self._drains = drains
         self._events = events
         self._spent: deque[tuple[float, int]] = deque()
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._groups = runtime.informer(kinds.POD_GROUP)
-        self._pods = runtime.informer(kinds.POD)
 
     # ------------------------------------------------------------------ the pace
 
@@ -93,62 +78,55 @@ class Evictor:
 
     def evict(self, encoded: Encoded, plan: Plan) -> list[int]:
         """Returns the task rows that are on their way out now."""
-        victims = self._victims(encoded, plan)
+        table = name_table(encoded, self._called)
+        victims = victims_of(encoded, plan, table, self._departures.as_a_whole)
         if not victims:
             return []
-        held = self._hold(encoded, plan, victims)
+        told = {id(v): notice for v in victims if (notice := self._notice(encoded, v)) is not None}
+        held = self._hold(encoded, plan, victims, told)
         good = [v for v in victims if v.beneficiary is None or v.beneficiary in held]
         gone: list[int] = []
-        switched: set[Key] = set()
-        for victim in self._note(encoded, plan, good):
-            gone += self._send_away(encoded, victim, switched)
+        for victim in self._note(encoded, plan, good, told):
+            gone += victim.tasks if id(victim) in told else self._send_away(victim)
         if gone:
             self._spent.append((self._runtime.clock.now(), len(gone)))
         return gone
-
-    def _victims(self, encoded: Encoded, plan: Plan) -> list[Victim]:
-        found: dict[tuple[int, int, int], Victim] = {}
-        for one in evictions(plan):
-            gang = int(encoded.snapshot.tasks.gang[one.task])
-            slot = (gang, one.reason, one.beneficiary)
-            if slot not in found:
-                found[slot] = self._victim(encoded, gang, one)
-            found[slot].tasks.append(one.task)
-        self._mark_whole(encoded, list(found.values()))
-        return [v for v in found.values() if not self._spared(encoded, v)]
-
-    def _victim(self, encoded: Encoded, gang: int, one: Eviction) -> Victim:
-        queue = encoded.snapshot.gangs.queue[gang]
-        name = encoded.names.queue(int(queue)) if queue >= 0 else ""
-        return Victim(
-            encoded.names.gang(gang),
-            gang,
-            one.reason,
-            encoded.names.gang(one.beneficiary) if one.beneficiary >= 0 else None,
-            one.words(name, name_table(encoded, self._called)),
-        )
 
     def _called(self, key: Key) -> str:
         group = self._groups.get(key.name, key.namespace)
         return called(group) if group is not None else key.name
 
-    def _mark_whole(self, encoded: Encoded, victims: list[Victim]) -> None:
-        tasks = encoded.snapshot.tasks
-        there = np.isin(tasks.state, [int(s) for s in ALLOCATED]) & (tasks.gang >= 0)
-        held = np.bincount(tasks.gang[there], minlength=encoded.snapshot.gangs.count)
-        leaves: dict[int, int] = {}
-        for v in victims:
-            leaves[v.gang] = leaves.get(v.gang, 0) + len(v.tasks)
-        for v in victims:
-            v.whole = leaves[v.gang] >= held[v.gang]
-
-    def _spared(self, encoded: Encoded, victim: Victim) -> bool:
-        """A gang of bare pods is not sent away for being too few: nobody would make it anew."""
-        return victim.reason is Reason.STALE_GANG and bool(encoded.bare[victim.gang])
+    def _notice(self, encoded: Encoded, victim: Victim) -> Notice | None:
+        """What a victim is told that gets time; None for one that goes now."""
+        group = self._groups.get(victim.group.name, victim.group.namespace)
+        if group is None or not given_notice(victim.reason):
+            return None
+        pods = [p for ref in victim.pods if (p := self._departures.present(ref)) is not None]
+        if not any((p.get("status") or {}).get("phase") == "Running" for p in pods):
+            return None  # nothing has been done yet that could be saved
+        asked = grace_s(group, _policy(encoded, victim), self._config)
+        drains = (asked > 0 or not victim.whole) and self._drains.concern(pods)
+        wait = max(asked, self._config.drain_s if drains and not victim.whole else 0.0)
+        if wait <= 0:
+            return None
+        now = self._runtime.clock.now()
+        return Notice(
+            victim.reason,
+            victim.beneficiary,
+            victim.message,
+            since_s=math.floor(now),
+            deadline_s=math.ceil(now + wait),
+            whole=victim.whole,
+            pods=() if victim.whole else tuple(victim.pods),
+            drains=drains,
+            asked=asked > 0,
+        )
 
     # ------------------------------------------------------------------ 1. holds
 
-    def _hold(self, encoded: Encoded, plan: Plan, victims: list[Victim]) -> set[Key]:
+    def _hold(
+        self, encoded: Encoded, plan: Plan, victims: list[Victim], told: dict[int, Notice]
+    ) -> set[Key]:
         """Writes who is to get the room; the gangs for which that is on record."""
         wanted: dict[Key, list[Victim]] = {}
         for v in victims:
@@ -161,8 +139,7 @@ class Evictor:
             group = self._groups.get(key.name, key.namespace)
             if group is None or not nodes.get(key):
                 continue  # nobody waits there any more
-            slowest = slowest_s(encoded, [task for v in of for task in v.tasks])
-            until = rfc3339(self._runtime.clock.now() + max(self._config.hold_s, slowest))
+            until = rfc3339(max(self._free_by(encoded, v, told) for v in of))
             named = [self._named(v) for v in of][:_MOST_VICTIMS_NAMED]
             patch = {
                 "metadata": {"annotations": {names.HOLD: write_hold(until, nodes[key], named)}}
@@ -178,39 +155,47 @@ class Evictor:
                 held.add(key)
         return held
 
+    def _free_by(self, encoded: Encoded, victim: Victim, told: dict[int, Notice]) -> float:
+        """Until when the room of a victim is kept: its time to save, its time to end, and more."""
+        notice = told.get(id(victim))
+        leaves_s = self._runtime.clock.now() if notice is None else notice.deadline_s
+        return leaves_s + max(self._config.hold_s, slowest_s(encoded, victim.tasks))
+
     def _named(self, victim: Victim) -> str:
-        group = self._groups.get(victim.group.name, victim.group.namespace)
-        name = called(group) if group is not None else victim.group.name
-        return f"{name} ({victim.reason.word})"
+        return f"{self._called(victim.group)} ({victim.reason.word})"
 
     # ------------------------------------------------------------------ 2. the record
 
-    def _note(self, encoded: Encoded, plan: Plan, victims: list[Victim]) -> list[Victim]:
+    def _note(
+        self, encoded: Encoded, plan: Plan, victims: list[Victim], told: dict[int, Notice]
+    ) -> list[Victim]:
         """Says on each PodGroup when and why; the victims of which that is on record."""
         moves = moves_of(encoded, plan)
-        by_group = {v.group: v for v in victims}
+        by_group: dict[Key, list[Victim]] = {}
+        for v in victims:
+            by_group.setdefault(v.group, []).append(v)
         writes: list[Write] = []
         now = self._runtime.clock.now()
         patch = self._runtime.port.patch
         known: list[Key] = []
-        for key, v in by_group.items():
+        for key, of in by_group.items():
             group = self._groups.get(key.name, key.namespace)
             if group is None:
                 continue
             known.append(key)
-            notes: dict[str, str | None] = {names.LAST_EVICTION: rfc3339(now)}
+            notes = self._notes(group, of, told)
             if moves.get(key):
-                until = rfc3339(now + max(self._config.hold_s, slowest_s(encoded, v.tasks)))
-                notes[names.HOLD] = write_hold(until, {}, (), moves[key], rfc3339(now))
-            if v.reason is Reason.STALE_GANG:
-                times = _times(group) + 1
-                notes[names.STALE_SINCE] = None
-                notes[names.STALE_EVICTIONS] = str(times)
-                notes[names.RESUME_AT] = rfc3339(now + stale_hold_s(times))
+                until = rfc3339(max(self._free_by(encoded, v, told) for v in of))
+                kept = [*moves[key], *(m for v in of for m in _own_places(encoded, v))]
+                notes[names.HOLD] = write_hold(until, {}, (), kept, rfc3339(now))
             body = {"metadata": {"annotations": notes}}
             writes.append(Write(patch, (kinds.POD_GROUP, key.name, body, key.namespace)))
-            made = condition(EVICTED, True, v.reason.word, v.message, now=rfc3339(now))
-            conditions = merged((group.get("status") or {}).get("conditions") or (), [made])
+            made = [
+                condition(EVICTED, True, v.reason.word, v.message, now=rfc3339(now))
+                for v in of[-1:]
+                if id(v) not in told
+            ]
+            conditions = merged((group.get("status") or {}).get("conditions") or (), made)
             body = {"status": {"conditions": conditions}}
             args = (kinds.POD_GROUP, key.name, body, key.namespace)
             writes.append(Write(patch, args, {"subresource": "status"}))
@@ -226,83 +211,63 @@ class Evictor:
                 self._groups.remember(second)
         return [v for v in victims if v.group in noted]
 
-    # ------------------------------------------------------------------ 3. and 4. they go
+    def _notes(
+        self, group: Object, victims: list[Victim], told: dict[int, Notice]
+    ) -> dict[str, str | None]:
+        now = self._runtime.clock.now()
+        notes: dict[str, str | None] = {}
+        given = [told[id(v)] for v in victims if id(v) in told]
+        if len(given) < len(victims):
+            notes[names.LAST_EVICTION] = rfc3339(now)
+        if given:
+            record = notices_of(group)
+            for notice in given:
+                record = with_notice(record, notice)
+            notes[names.EVICTION_NOTICES] = write_notices(record)
+        if any(v.reason is Reason.STALE_GANG for v in victims):
+            times = _times(group) + 1
+            notes[names.STALE_SINCE] = None
+            notes[names.STALE_EVICTIONS] = str(times)
+            notes[names.RESUME_AT] = rfc3339(now + stale_hold_s(times))
+        return notes
 
-    def _send_away(self, encoded: Encoded, victim: Victim, switched: set[Key]) -> list[int]:
-        """`switched`: gangs whose workload has been told to suspend, with all that is theirs."""
+    # ------------------------------------------------------------------ 3. they go
+
+    def _send_away(self, victim: Victim) -> list[int]:
         group = self._groups.get(victim.group.name, victim.group.namespace)
         if group is None:
             return []
-        workload = self._suspensions.of(group) if victim.whole else None
-        if victim.group in switched:
-            gone = victim.tasks
-        elif workload is not None and self._suspend(victim, group, workload):
-            gone = victim.tasks
-            switched.add(victim.group)
+        if victim.whole:
+            until = self._runtime.clock.now()
+            if victim.reason is Reason.STALE_GANG:
+                until += stale_hold_s(_times(group))
+            gone = self._departures.whole(group, victim.pods, victim.message, until)
         else:
-            gone = self._delete(encoded, victim)
+            gone = self._departures.surplus(victim.pods, victim.message)
         if gone:
-            tell_evicted(self._events, self._groups, victim, group)
-        return gone
-
-    def _suspend(self, victim: Victim, group: Object, workload: tuple) -> bool:
-        now = self._runtime.clock.now()
-        until = now
-        if victim.reason is Reason.STALE_GANG:
-            until = now + stale_hold_s(_times(group))
-        write = self._suspensions.suspend(workload, group, until, now)
-        (answer,) = self._send([write])
-        if isinstance(answer, ApiError):
-            if isinstance(answer, NotFound | Conflict):
-                return False
-            raise answer
-        return self._suspensions.suspended(workload[0], answer, victim.group)
-
-    def _delete(self, encoded: Encoded, victim: Victim) -> list[int]:
-        """Each pod by its UID: a namesake made since is not meant."""
-        alive = [(task, pod) for task in victim.tasks if (pod := self._still_placed(encoded, task))]
-        self._send([self._target(pod, victim) for _, pod in alive])
-        port, gone = self._runtime.port, []
-        deletes = [
-            Write(port.delete, (kinds.POD, *reversed(key_of(pod))), {"uid": _uid(pod)})
-            for _, pod in alive
-        ]
-        failed: ApiError | None = None
-        for (task, _), outcome in zip(alive, self._send(deletes), strict=True):
-            if isinstance(outcome, NotFound | Conflict):
-                continue
-            if isinstance(outcome, ApiError):
-                failed = outcome
-                continue
-            gone.append(task)
-            if isinstance(outcome, dict) and outcome.get("kind", "Pod") == "Pod":
-                self._pods.remember(outcome)
-        if failed is not None:
-            self._runtime.enqueue("scheduler", "again", 1.0)
-        return gone
-
-    def _still_placed(self, encoded: Encoded, task: int) -> Object | None:
-        """The pod that is meant, if it is still there and not leaving already."""
-        seen = encoded.names.pod_object(task)
-        key = encoded.names.pod(task)
-        pod = self._pods.get(key.name, key.namespace)
-        if seen is None or pod is None or _uid(pod) != _uid(seen):
-            return None
-        return None if pod["metadata"].get("deletionTimestamp") else pod
-
-    def _target(self, pod: Object, victim: Victim) -> Write:
-        now = rfc3339(self._runtime.clock.now())
-        made = condition("DisruptionTarget", True, "PreemptionByScheduler", victim.message, now=now)
-        key = key_of(pod)
-        patch = {"metadata": {"uid": _uid(pod)}, "status": {"conditions": [made]}}
-        return Write(
-            self._runtime.port.patch,
-            (kinds.POD, key.name, patch, key.namespace),
-            {"patch_type": "strategic", "subresource": "status"},
-        )
+            tell_evicted(self._events, self._groups, victim, len(gone), group)
+        left = set(gone)
+        return [task for task, ref in zip(victim.tasks, victim.pods, strict=True) if ref in left]
 
     def _send(self, writes: list[Write]) -> list:
         return self._runtime.port.batch(writes) if writes else []
+
+
+def _policy(encoded: Encoded, victim: Victim) -> QueuePolicy:
+    queue = int(encoded.snapshot.gangs.queue[victim.gang])
+    return encoded.policies[queue] if 0 <= queue < len(encoded.policies) else SILENT
+
+
+def _own_places(encoded: Encoded, victim: Victim) -> list[tuple[str, dict[str, int]]]:
+    """Where pods were, and may be again, that go only because their gang is moved as a whole."""
+    if victim.reason is not Reason.CONSOLIDATED:
+        return []
+    snapshot, found = encoded.snapshot, list[tuple[str, dict[str, int]]]()
+    for task in victim.beside:
+        amounts = snapshot.classes.request[:, int(snapshot.tasks.klass[task])].tolist()
+        request = {r: n for r, n in zip(snapshot.resources, amounts, strict=True) if n}
+        found.append((encoded.names.node(int(snapshot.tasks.node[task])), request))
+    return found
 
 
 def stale_hold_s(times: int) -> float:
@@ -312,7 +277,3 @@ def stale_hold_s(times: int) -> float:
 def _times(group: Object) -> int:
     text = (group["metadata"].get("annotations") or {}).get(names.STALE_EVICTIONS)
     return int(text) if text and text.isdigit() else 0
-
-
-def _uid(pod: Object) -> str:
-    return pod["metadata"].get("uid") or ""

@@ -139,7 +139,8 @@ class SchedulingLoop:
         encoded = self._encoder.snapshot(now)
         policy = self._paced()
         never = self._suspensions.irreplaceable()
-        plan = choose(encoded, never, lambda s: self._decide(encoded, s, policy))
+        last = self._suspensions.last_resort()
+        plan = choose(encoded, never, last, lambda s: self._decide(encoded, s, policy))
         self._act(encoded, plan)
         self._seen = version  # not before: what fails half-way is to be done again
         wake_s = min(

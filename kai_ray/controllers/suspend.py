@@ -17,12 +17,13 @@ from kai_ray.cluster.suspension import SUSPEND, is_suspended
 GANG_KINDS: tuple[Resource, ...] = tuple(
     resource for resource in SUSPEND if resource not in (kinds.CRON_JOB, kinds.RAY_CRON_JOB)
 )
+_RAY_JOB_ENDED = ("Complete", "Failed", "ValidationFailed")
 _ENDED = ("Complete", "Completed", "Failed", "Succeeded", "FailureTarget", "SuccessCriteriaMet")
 
 
 def can_suspend(resource: Resource, workload: Object) -> bool:
     """Whether the kind's operator obeys the switch in this workload's present state."""
-    if resource not in GANG_KINDS or is_suspended(resource, workload) or _ended(workload):
+    if resource not in GANG_KINDS or is_suspended(resource, workload) or has_ended(workload):
         return False
     return _RULES.get(resource, _always)(workload)
 
@@ -35,6 +36,17 @@ def _ray_job(job: Object) -> bool:
     """KubeRay refuses to suspend a job that keeps its cluster or runs in somebody else's."""
     spec = job.get("spec") or {}
     return bool(spec.get("shutdownAfterJobFinishes")) and not spec.get("clusterSelector")
+
+
+def lost_if_evicted(job: Object) -> bool:
+    """Whether a RayJob that has not ended can only be evicted by ending its attempt."""
+    return not _ray_job(job) and not has_ended(job) and not job["metadata"].get("deletionTimestamp")
+
+
+def selected_cluster(job: Object) -> str:
+    """The RayCluster of somebody else that a RayJob runs in; "" where it makes its own."""
+    selector = (job.get("spec") or {}).get("clusterSelector") or {}
+    return selector.get("ray.io/cluster") or ""
 
 
 def _own_master(workload: Object) -> bool:
@@ -50,8 +62,11 @@ _RULES: dict[Resource, Callable[[Object], bool]] = {
 }
 
 
-def _ended(workload: Object) -> bool:
+def has_ended(workload: Object) -> bool:
+    """Whether nothing of a workload will run again."""
     status = workload.get("status") or {}
+    if workload.get("kind") == kinds.RAY_JOB.kind:
+        return status.get("jobDeploymentStatus") in _RAY_JOB_ENDED
     return any(
         c.get("type") in _ENDED and c.get("status") == "True"
         for c in status.get("conditions") or ()

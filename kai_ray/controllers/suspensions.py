@@ -14,6 +14,7 @@ from kai_ray.cluster.clock import epoch, rfc3339
 from kai_ray.cluster.port import Key, Object, Resource, Write, key_of
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.cluster.suspension import is_suspended, suspend_patch
+from kai_ray.controllers.attempts import Attempts
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.suspend import GANG_KINDS, can_suspend
 from kai_ray.encode import Encoder
@@ -33,8 +34,9 @@ class Suspensions:
 
     name = "suspensions"
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, attempts: Attempts) -> None:
         self._encoder = encoder
+        self._attempts = attempts
         self._headless: dict[Key, Object] = {}  # Ray clusters whose head is never made again
 
     def setup(self, runtime: Runtime) -> None:
@@ -90,6 +92,18 @@ class Suspensions:
                 return found
         return None
 
+    def under_way(self, group: Object) -> bool:
+        """Whether the workload of this gang is told to go already."""
+        for text in _owners(group):
+            found = self._workload(text)
+            if found is not None and names.RESUME_AT in _annotations(found[1]):
+                return is_suspended(*found)
+        return False
+
+    def last_resort(self) -> set[Key]:
+        """Gangs that lose an attempt of their RayJob when they are evicted."""
+        return self._attempts.last_resort()
+
     def irreplaceable(self) -> set[Key]:
         """Gangs without a switch whose head, once deleted, nobody makes again."""
         found: set[Key] = set()
@@ -99,7 +113,7 @@ class Suspensions:
             texts = [f"{r.get('kind')} {space}/{r.get('name')}" for r in references]
             for text in (*texts, _text(kinds.RAY_CLUSTER, key_of(cluster))):
                 for group in self._groups.by_index(_BY_OWNER, text):
-                    if self.of(group) is None:
+                    if self.of(group) is None and self._attempts.of(group) is None:
                         found.add(key_of(group))
         return found
 
@@ -116,6 +130,7 @@ class Suspensions:
                 names.RESUME_AT: rfc3339(until_s),
                 names.SUSPENDED_AT: rfc3339(now_s),
                 names.QUEUED_SINCE: known or since or group["metadata"].get("creationTimestamp"),
+                names.EVICTION_NOTICE: None,
             },
         }
         key = key_of(obj)
@@ -142,6 +157,8 @@ class Suspensions:
             return self._back(groups)
         for group in groups:
             self._encoder.set_leaving(group, True)
+        if resource is kinds.RAY_CLUSTER:
+            self._attempts.begin_again(workload)
         now = self._runtime.clock.now()
         if now < due:
             return due - now
@@ -155,7 +172,10 @@ class Suspensions:
         pods = [p for group in groups for p in self._placed(group)]
         if not pods:
             return False
-        heard = all(p["metadata"].get("deletionTimestamp") for p in pods)
+        ends = [_moment(p["metadata"].get("deletionTimestamp")) for p in pods]
+        if any(end is not None and now < end for end in ends):
+            return True  # they were given that long
+        heard = all(end is not None for end in ends)
         return now < max(told, due) + (_ENDING_S if heard else _UNHEARD_S)
 
     def _back(self, groups: list[Key]) -> None:

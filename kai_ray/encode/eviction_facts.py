@@ -168,7 +168,10 @@ class EvictionTable:
     """The facts by gang, and the gangs that are on their way out as a whole."""
 
     facts: dict[Key, EvictionFacts] = field(default_factory=dict[Key, EvictionFacts])
-    leaving: set[Key] = field(default_factory=set[Key])
+    leaving: dict[Key, frozenset[str]] = field(default_factory=dict[Key, frozenset[str]])
+    """Gangs that go as a whole, and on whose word: each takes back its own only."""
+    leaving_pods: dict[Key, frozenset[str]] = field(default_factory=dict[Key, frozenset[str]])
+    """Gangs of which some pods go, by name; the others stay."""
     version: int = 0
 
     def put(self, key: Key, facts: EvictionFacts | None) -> None:
@@ -182,12 +185,25 @@ class EvictionTable:
 
     def remove(self, key: Key) -> None:
         self.put(key, None)
-        self.leaving.discard(key)
+        self.leaving.pop(key, None)
+        self.leaving_pods.pop(key, None)
 
-    def set_leaving(self, key: Key, leaving: bool) -> None:
-        if leaving != (key in self.leaving):
-            (self.leaving.add if leaving else self.leaving.discard)(key)
-            self.version += 1
+    def set_leaving(self, key: Key, leaving: bool, cause: str = "") -> None:
+        before = self.leaving.get(key, frozenset())
+        after = before | {cause} if leaving else before - {cause}
+        if after != before:
+            self._set(self.leaving, key, after)
+
+    def set_leaving_pods(self, key: Key, pods: frozenset[str]) -> None:
+        if pods != self.leaving_pods.get(key, frozenset()):
+            self._set(self.leaving_pods, key, pods)
+
+    def _set(self, table: dict[Key, frozenset[str]], key: Key, value: frozenset[str]) -> None:
+        if value:
+            table[key] = value
+        else:
+            table.pop(key, None)
+        self.version += 1
 
     def columns(self, row_of: dict[Key, int], created_s: Floats) -> dict[str, Any]:
         """Columns of Gangs; those that nobody states are left out."""

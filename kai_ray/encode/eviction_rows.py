@@ -19,12 +19,13 @@ _HOLDS_A_PLACE = np.array([int(s) for s in ALLOCATED])
 
 def with_evictions(encoded: Encoded, table: EvictionTable, budgets: BudgetTable) -> Encoded:
     """The same picture with holds, delays, budgets and gangs that are on their way out."""
-    if not (table.facts or table.leaving or budgets.rows):
+    if not (table.facts or table.leaving or table.leaving_pods or budgets.rows):
         return encoded
     snapshot, names = encoded.snapshot, encoded.names
     row_of = {key: row for row, key in enumerate(names.gangs)}
     gangs = dataclasses.replace(snapshot.gangs, **table.columns(row_of, snapshot.gangs.created_s))
-    tasks = _nominated(_leaving(snapshot.tasks, table, row_of), encoded, table, row_of)
+    tasks = _leaving(snapshot.tasks, encoded, table, row_of)
+    tasks = _nominated(tasks, encoded, table, row_of)
     budget, disruptions = budgets.columns(tasks, names)
     if budget is not None:
         tasks = dataclasses.replace(tasks, budget=budget)
@@ -35,12 +36,20 @@ def with_evictions(encoded: Encoded, table: EvictionTable, budgets: BudgetTable)
     return dataclasses.replace(encoded, snapshot=snapshot)
 
 
-def _leaving(tasks: Tasks, table: EvictionTable, row_of: dict[Key, int]) -> Tasks:
-    """Gangs that are told to go: their places are about to be free, nothing more of them starts."""
+def _leaving(tasks: Tasks, encoded: Encoded, table: EvictionTable, row_of: dict[Key, int]) -> Tasks:
+    """What is told to go: its places are about to be free, and of whole gangs nothing starts."""
     rows = [row_of[key] for key in table.leaving if key in row_of]
-    if not rows:
+    named = [
+        encoded.names.row_of(Key(key.namespace, pod))
+        for key, pods in table.leaving_pods.items()
+        if key in row_of
+        for pod in pods
+    ]
+    some = [task for task in named if task >= 0 and tasks.state[task] in _HOLDS_A_PLACE]
+    if not rows and not some:
         return tasks
     mine, state = np.isin(tasks.gang, rows), tasks.state.copy()
+    state[some] = TaskState.RELEASING
     state[mine & np.isin(state, _HOLDS_A_PLACE)] = TaskState.RELEASING
     state[mine & (state == TaskState.PENDING)] = TaskState.GATED
     return dataclasses.replace(tasks, state=state)

@@ -44,6 +44,8 @@ class QueuePolicy(NamedTuple):
     reserved: ReservedGpus | None = None  # not inherited: kept for this queue and those below
     drain_deadline_s: float | None = None
     drained: bool | None = None  # that deadline has passed
+    eviction_grace_s: float | None = None  # to save work in, for workloads that state none
+    max_eviction_grace_s: float | None = None  # the most that a workload may state
 
     def below(self, parent: QueuePolicy) -> QueuePolicy:
         """What holds for a child that states `self`."""
@@ -187,4 +189,6 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     names.RESERVED_GPUS: ("reserved", _reserved),
     names.DRAIN_DEADLINE: ("drain_deadline_s", _moment),
     names.DRAINED: ("drained", _said),
+    names.EVICTION_GRACE: ("eviction_grace_s", _duration),
+    names.MAX_EVICTION_GRACE: ("max_eviction_grace_s", _duration),
 }

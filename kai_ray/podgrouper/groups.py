@@ -11,8 +11,11 @@ from .values import GroupError, Object, group_of, kind_of, name_of, uid_of
 
 #: A PodGroup of more subgroups than this is refused: it could not be stored in one object.
 LARGEST_TREE = 10_000
-#: Annotations of the workload that say nothing about its group.
-_NOT_INHERITED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+#: Annotations of the workload that say nothing about its group: kubectl's own, and what we tell
+#: users on their object.
+_NOT_INHERITED = frozenset(
+    {"kubectl.kubernetes.io/last-applied-configuration", keys.EVICTION_NOTICE, keys.ATTEMPT_ENDED}
+)
 #: Annotation on a PodGroup: the queue that was last derived, so that a re-labelled workload moves.
 DERIVED_QUEUE = "kai.scheduler/derived-queue"
 
