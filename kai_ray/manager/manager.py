@@ -101,12 +101,13 @@ class Manager:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    def _new_life(self) -> _Life:
-        return _Life(self.port, self.clock, self.config, self.election)
+    def _new_life(self) -> Life:
+        return Life(self.port, self.clock, self.config, self.election)
 
     def _run(self) -> None:
         while not self._stopping.is_set():  # `stop` sets this first and then ends what it finds
-            self._life.run()
+            self._life.begin()
+            self._life.runtime.run_forever()
             if not self._stopping.is_set():
                 self._life.end()
                 self._life = self._new_life()
@@ -125,7 +126,7 @@ class Manager:
             self._stopping.wait(wait_s)
 
 
-class _Life:
+class Life:
     """From an empty memory to the loss of the lease."""
 
     def __init__(
@@ -144,10 +145,9 @@ class _Life:
             may_act=self._leads if election is not None else lambda: True,
         )
 
-    def run(self) -> None:
+    def begin(self) -> None:
         for controller in self.composition.controllers():
             self.runtime.add(controller)
-        self.runtime.run_forever()
 
     def end(self) -> None:
         self.runtime.close()
