@@ -67,22 +67,26 @@ RULES: dict[type, list[Json]] = {
         },
         {
             "rule": "self.levels.all(l, self.levels.exists_one(o, o.nodeLabel == l.nodeLabel))",
-            "message": "each level needs a nodeLabel of its own",
+            "message": "a nodeLabel is there twice: give each level its own name",
+            "fieldPath": ".levels",
         },
         {
             "rule": "!self.levels.exists(l, l.nodeLabel == 'kubernetes.io/hostname') || "
             "self.levels[size(self.levels) - 1].nodeLabel == 'kubernetes.io/hostname'",
-            "message": "kubernetes.io/hostname may only be the last level",
+            "message": "kubernetes.io/hostname may only be the last level: move it there",
+            "fieldPath": ".levels",
         },
         {
             "rule": "self.levels.all(l, !has(l.alias) || "
             "self.levels.exists_one(o, has(o.alias) && o.alias == l.alias))",
-            "message": "each alias may name only one level",
+            "message": "an alias is there twice: give each level its own name",
+            "fieldPath": ".levels",
         },
         {
             "rule": "self.levels.all(l, !has(l.alias) || "
             "!self.levels.exists(o, o.nodeLabel == l.alias))",
-            "message": "an alias must differ from every nodeLabel",
+            "message": "an alias is the nodeLabel of a level: give it a name of its own",
+            "fieldPath": ".levels",
         },
     ],
 }

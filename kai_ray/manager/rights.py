@@ -69,6 +69,7 @@ _READ = (
     kinds.RESOURCE_CLAIM_TEMPLATE,
     kinds.RESOURCE_SLICE,
     kinds.DEVICE_CLASS,
+    kinds.NODE_ZONES,
     kinds.TRAINING_RUNTIME,
     kinds.CLUSTER_TRAINING_RUNTIME,
 )
