@@ -56,6 +56,7 @@ LAST_START = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
 STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
 CHECKPOINT_TIME = "kai.scheduler/checkpoint-time"  # when the workload last saved its work
+OUTCOME = "kai.scheduler/workload-outcome"  # Succeeded or Failed, and its operator's words
 SEMI_PREEMPTIBLE = "semi-preemptible"  # value of PREEMPTIBILITY: only pods above the minimum go
 
 # Kueue's synonyms
@@ -111,6 +112,8 @@ TERM = "kai.scheduler/term"  # on what a leader grants: its lease and which term
 HOLD = "kai.scheduler/hold"  # on a PodGroup: the room that others leave for it, and until when
 QUARANTINED_UNTIL = "kai.scheduler/quarantined-until"  # on a Node that rejects pods
 QUARANTINE_REASON = "kai.scheduler/quarantine-reason"
+BAD_DEVICES = "kai.scheduler/bad-devices"  # on a Node: devices that fail, as JSON; written by us
+UNHEALTHY_DEVICES = "kai.scheduler/unhealthy-devices"  # the same by others: names, with commas
 STALE_EVICTIONS = "kai.scheduler/stale-evictions"  # on a PodGroup or workload: how often so far
 RUN_TIME = "kai.scheduler/sim-run-time"
 EXIT_CODE = "kai.scheduler/sim-exit-code"

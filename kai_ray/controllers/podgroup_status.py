@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kai_ray.api.labels import NODE_POOL
+from kai_ray.api import labels as names
 from kai_ray.cluster.port import Key, Object
 from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
@@ -37,16 +37,18 @@ def desired(
     old = group.get("status") or {}
     row = gangs.row_of[key]
     figures = gangs.figures[:, row].tolist()
-    done = _finished(figures)
+    outcome = _outcome(group)
+    done = _finished(figures, outcome)
     conditions = [_scheduled(group, figures, done, verdict, now), _ready(group, figures, done, now)]
     if done:
-        conditions.append(_condition(group, "Finished", True, "Finished", _ended(figures), now))
+        reason, message = _end(figures, outcome)
+        conditions.append(_condition(group, "Finished", True, reason, message, now))
     drop = () if done else ("Finished",)
     if started(figures) and find(group, "Scheduled").get("status") != "True":
         drop = (*drop, EVICTED)  # it is back
     status: Object = {
         **old,
-        "phase": _phase(figures, done),
+        "phase": _phase(figures, done, outcome),
         "pending": figures[f.PENDING] + figures[f.GATED],
         "running": figures[f.RUNNING],
         "succeeded": figures[f.SUCCEEDED],
@@ -65,9 +67,14 @@ def started(figures: list[int]) -> bool:
     return bool(figures[f.SATISFIED]) and figures[f.PLACED] > 0
 
 
-def _finished(figures: list[int]) -> bool:
+def _outcome(group: Object) -> str:
+    """How the workload says it ended, "" while it goes on."""
+    return (group["metadata"].get("annotations") or {}).get(names.OUTCOME) or ""
+
+
+def _finished(figures: list[int], outcome: str) -> bool:
     alive = figures[f.PENDING] + figures[f.GATED] + figures[f.PLACED]
-    return figures[f.SUCCEEDED] > 0 and alive == 0
+    return (figures[f.SUCCEEDED] > 0 or bool(outcome)) and alive == 0
 
 
 def _scheduled(
@@ -100,17 +107,22 @@ def _condition(
     return condition(kind, status, reason, message, now=now, generation=generation)
 
 
-def _phase(figures: list[int], done: bool) -> str:
+def _phase(figures: list[int], done: bool, outcome: str) -> str:
     if done:
-        return "Finished"
+        return "Failed" if outcome.startswith("Failed") else "Finished"
     if started(figures):
         return "Running" if figures[f.RUNNING] else "Scheduled"
     return "Pending"
 
 
-def _ended(figures: list[int]) -> str:
+def _end(figures: list[int], outcome: str) -> tuple[str, str]:
+    """Reason and message of the condition that nothing more will come."""
+    if outcome.startswith("Failed"):
+        return "WorkloadFailed", outcome
     count = figures[f.SUCCEEDED]
-    return f"{count} {'pod has' if count == 1 else 'pods have'} succeeded, none is left"
+    if outcome and not count:
+        return "Finished", outcome
+    return "Finished", f"{count} {'pod has' if count == 1 else 'pods have'} succeeded, none is left"
 
 
 def _resources(figures: list[int], gangs: GangFacts, row: int) -> Object:
@@ -142,7 +154,7 @@ def _scheduling(
         or verdict.reason in NOT_COMPLETE
     ):
         return old
-    pool = (group["metadata"].get("labels") or {}).get(NODE_POOL) or "default"
+    pool = (group["metadata"].get("labels") or {}).get(names.NODE_POOL) or "default"
     reasons = [_kai_reason(verdict, queues, figures, gangs)]
     text = {"reason": "Unschedulable", "message": verdict.message, "reasons": reasons}
     last = old[-1] if old else {}

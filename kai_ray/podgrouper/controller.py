@@ -265,6 +265,7 @@ class Podgrouper:
         except Invalid as error:  # what it refers to may be mended: a Topology, say
             self._refused(resource, obj, _as_group_error(error), pods)
             return _RETRY_S
+        self.writer.mark_end(obj)
         return self._check_places(pods)
 
     def _enqueue_children(self, obj: Object) -> None:
@@ -307,7 +308,9 @@ class Podgrouper:
             try:
                 self._place_pod({"apiVersion": "v1", "kind": "Pod", **pod})
             except GroupError as error:
-                self.reporter.refused(kinds.POD, pod, error)
+                # What runs without its owner is being collected: that takes the cluster a while.
+                if error.reason != "OwnerNotFound" or not has_node(pod):
+                    self.reporter.refused(kinds.POD, pod, error)
                 if not has_node(pod):
                     self.reporter.hold_pods([pod], error)
                 if error.reason in ("OwnerNotFound", "GroupPending"):

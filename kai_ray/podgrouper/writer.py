@@ -12,6 +12,7 @@ from kai_ray.cluster.runtime import Runtime
 from .chains import Resolved
 from .cluster_reader import BY_OWNER, ClusterReader
 from .groups import DERIVED_QUEUE, Group, to_podgroup
+from .outcome import told
 from .podgroups import has_started, merged, with_leaves_of, without_sudden_floors
 from .registry import is_workload, kind_key
 from .report import Reporter, is_terminating
@@ -67,6 +68,20 @@ class Writer:
         self._retire(obj, {g.name for g in found.groups})
         if not any(g.notes for g in found.groups):
             self.reporter.settled(obj)
+
+    def mark_end(self, obj: Object) -> None:
+        """Says on the groups of a workload how it ended: its pods may be gone or tell nothing."""
+        assert self._runtime is not None
+        word = told(obj) or None
+        for group in self.groups_of(obj):
+            if annotations_of(group).get(keys.OUTCOME) == word:
+                continue
+            key, patch = key_of(group), {"metadata": {"annotations": {keys.OUTCOME: word}}}
+            try:
+                made = self._runtime.port.patch(kinds.POD_GROUP, key.name, patch, key.namespace)
+            except NotFound:
+                continue
+            self.reader.cache(kinds.POD_GROUP).remember(made)
 
     def _will_be_ours(self, obj: Object, found: Resolved) -> bool:
         """By the scheduler that the templates name, or by the namespace where they name none."""

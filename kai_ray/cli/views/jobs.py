@@ -16,11 +16,12 @@ from kai_ray.cli import output
 from kai_ray.cli.output import Column
 from kai_ray.cli.views import pods as P
 from kai_ray.cli.views.gangs import Evicted, Gang, Hold, gang
-from kai_ray.cli.views.owners import Name, controlled, outcome, owner_of, wrapper
+from kai_ray.cli.views.owners import Name, controlled, owner_of, wrapper
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Port, Resource, Write
 from kai_ray.cluster.selectors import matches, parse_labels
 from kai_ray.cluster.suspension import SUSPEND, is_suspended
+from kai_ray.podgrouper.outcome import outcome
 
 #: A job that does not name a priority class has this one (KAI's class "train").
 DEFAULT_PRIORITY = 50

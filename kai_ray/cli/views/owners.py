@@ -63,25 +63,3 @@ def wrapper(key: Name, known: dict[Name, tuple[Resource, Object]]) -> Name:
 
 def controlled(obj: Object) -> bool:
     return any(r.get("controller") for r in obj["metadata"].get("ownerReferences") or [])
-
-
-#: Values of a workload's status that mean its end.
-_SUCCESS = {"SUCCEEDED", "Complete", "Completed", "Succeeded", "SuccessCriteriaMet"}
-_FAILURE = {"FAILED", "STOPPED", "Failed", "ValidationFailed"}
-
-
-def outcome(owner: Object) -> str:
-    """ "Succeeded" or "Failed" once a workload's own status says so, else ""."""
-    status = owner.get("status") or {}
-    for word in (status.get("jobStatus"), status.get("jobDeploymentStatus"), status.get("phase")):
-        if word in _SUCCESS:
-            return "Succeeded"
-        if word in _FAILURE:
-            return "Failed"
-    for condition in status.get("conditions") or []:
-        if condition.get("status") == "True":
-            if condition.get("type") in _SUCCESS:
-                return "Succeeded"
-            if condition.get("type") in _FAILURE:
-                return "Failed"
-    return ""
