@@ -318,6 +318,7 @@ _PHRASES = {
     Reason.VOLUME_NODE_CONFLICT: "out of reach of its volume",
     Reason.NUMA_UNALIGNED: "whose NUMA cells cannot hold the pod as it must be aligned",
     Reason.GPUS_NOT_LINKED: "without enough free GPUs that are linked",
+    Reason.DEVICES_UNMATCHED: "without enough free devices that belong together as claimed",
     Reason.FRAGMENTED_GPU: "with enough GPU memory in all, but not on one device",
     Reason.GPU_MEMORY_UNKNOWN: "without a word of how much memory their GPUs have",
     Reason.GPU_TOO_SMALL: "whose GPUs have less memory than asked",

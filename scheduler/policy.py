@@ -29,7 +29,7 @@ from .filters.queue_nodes import not_reserved, queue_may_use
 from .filters.readiness import ready, uncordoned
 from .filters.taints import tolerated
 from .filters.topology_spread import spread
-from .filters.zones import links_joined, numa_aligned
+from .filters.zones import devices_matched, links_joined, numa_aligned
 from .gpu.order import DeviceOrder, packed, spread_out
 from .orders.job_order import JobKey, job_key
 from .orders.queue_order import Standing, standing
@@ -121,6 +121,7 @@ FILTERS = (
     Filter(spread, Reason.TOPOLOGY_SPREAD_UNSATISFIED, Reads.PEERS),
     Filter(numa_aligned, Reason.NUMA_UNALIGNED, Reads.ROOM),
     Filter(links_joined, Reason.GPUS_NOT_LINKED, Reads.ROOM),
+    Filter(devices_matched, Reason.DEVICES_UNMATCHED, Reads.ROOM),
 )
 
 

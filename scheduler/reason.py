@@ -81,6 +81,7 @@ class Reason(IntEnum):
     # cells inside the node
     NUMA_UNALIGNED = 110  # it fits the node, but not as its kubelet must align it
     GPUS_NOT_LINKED = 111  # no group of linked GPUs has as many free
+    DEVICES_UNMATCHED = 112  # no free devices agree in the attribute in which they must
 
     @property
     def word(self) -> str:

@@ -237,6 +237,9 @@ class SubGroups:
     topology: Codes | None = None  # [S] of Snapshot.topologies
     required_level: Codes | None = None  # [S] level of it, 0 = the widest: one domain or none
     preferred_level: Codes | None = None  # [S] level of it: one domain if any fits, else few
+    asked: Codes | None = None
+    """[S] pods that were asked for so far, of leaves that grow together: once the gang has its
+    minimum, all that waits in those leaves starts, or none. -1 = one pod after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +310,8 @@ class Snapshot:
     topologies: Topologies | None = None  # None = no Topology objects
     zones: Zones | None = None  # NUMA cells of nodes; None = no node tells
     links: Zones | None = None  # groups of GPUs that are linked (NVLink); None = no node tells
+    matches: tuple[Zones, ...] = ()
+    """Claimed devices by the value of an attribute in which those of a pod must agree."""
     total: Floats = field(default_factory=lambda: np.zeros(QUEUE_RESOURCES))
     """[3] what the top-level queues divide: usable nodes less other schedulers' pods (KAI 4.2)."""
 

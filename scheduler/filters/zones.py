@@ -1,7 +1,8 @@
-"""Pods must fit zones inside the node: NUMA cells as the kubelet aligns them, linked GPUs.
+"""Pods must fit zones inside the node: NUMA cells as the kubelet aligns them, linked GPUs, devices
+of one claim that must agree in an attribute.
 
-Source: KAI 0.17, plugin numa; the rule for link groups, and classes that ask for a policy
-themselves, are ours.
+Sources: KAI 0.17, plugin numa; Kubernetes resource.k8s.io, matchAttribute. The rule for link
+groups, and classes that ask for a policy themselves, are ours.
 """
 
 from __future__ import annotations
@@ -21,3 +22,13 @@ def links_joined(ledger: Ledger, klass: int, at: At) -> Bools | None:
     """Whether the pod's GPUs could be of one link group, where the class asks for that."""
     book = ledger.cells and ledger.cells.links
     return book.allows(klass, at) if book and book.concerned[klass] else None
+
+
+def devices_matched(ledger: Ledger, klass: int, at: At) -> Bools | None:
+    """Whether devices could be claimed that agree in all attributes in which they must."""
+    suits = None
+    for book in ledger.cells.matches if ledger.cells else ():
+        if book.concerned[klass]:
+            here = book.allows(klass, at)
+            suits = here if suits is None else suits & here
+    return suits

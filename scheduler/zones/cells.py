@@ -1,4 +1,5 @@
-"""The books of zones that the ledger keeps: NUMA cells and GPU link groups, moved together.
+"""The books of zones that the ledger keeps, moved together: NUMA cells, GPU link groups, devices
+that agree in an attribute.
 
 Every move is written to the ledger's log, so that a trial takes zones back with everything else.
 A cluster that tells nothing of zones has no such books, and pays nothing.
@@ -31,11 +32,17 @@ Log = Callable[[Moved], None]
 
 
 class Cells:
-    """NUMA cells first, then link groups, as far as the snapshot has them."""
+    """NUMA cells first, then link groups, as far as the snapshot has them, then matches."""
 
-    def __init__(self, numa: ZoneBook | None, links: ZoneBook | None, log: Log) -> None:
-        self.numa, self.links, self._log = numa, links, log
-        self._books = [book for book in (numa, links) if book is not None]
+    def __init__(
+        self,
+        numa: ZoneBook | None,
+        links: ZoneBook | None,
+        matches: tuple[ZoneBook, ...],
+        log: Log,
+    ) -> None:
+        self.numa, self.links, self.matches, self._log = numa, links, matches, log
+        self._books = [book for book in (numa, links, *matches) if book is not None]
 
     def concern(self, klass: int) -> bool:
         """Whether pods of the class are aligned anywhere."""
@@ -116,4 +123,7 @@ def cells(snapshot: Snapshot, order: Codes, position: Codes, log: Log) -> Cells 
         None if zones is None else ZoneBook(snapshot, zones, order, position)
         for zones in (snapshot.zones, snapshot.links)
     )
-    return None if numa is None and links is None else Cells(numa, links, log)
+    matches = tuple(ZoneBook(snapshot, zones, order, position) for zones in snapshot.matches)
+    if numa is None and links is None and not matches:
+        return None
+    return Cells(numa, links, matches, log)

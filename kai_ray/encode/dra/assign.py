@@ -61,6 +61,7 @@ class _Want:
     option: Option
     choices: list[int]
     bound: list[tuple[Any, Name]]  # constraints: (group, attribute)
+    liked: list[tuple[Any, Name]]  # the same, as far as it can be had
 
 
 @dataclass(slots=True)
@@ -174,7 +175,8 @@ class _HandOut:
             count = len(suits) if option.count == ALL else option.count
             if count == 0:
                 into.refusal = f"claim {key.name}: no device suits request {request.name}"
-            into.wants += [_Want(key, name, option, suits, bound) for _ in range(count)]
+            liked: list[tuple[Any, Name]] = [] if numa else [(("pod", into.task), cells.NUMA)]
+            into.wants += [_Want(key, name, option, suits, bound, liked) for _ in range(count)]
 
     def _all_gpus(self, devices: Sequence[int]) -> bool:
         return all("gpu" in self._supply.devices[d].id.driver.lower() for d in devices)
@@ -194,10 +196,18 @@ class _HandOut:
         """Device of each want by its identity, or None."""
         wants = [want for pod in pods for want in pod.wants]
         wants.sort(key=lambda w: (not w.bound, sum(d not in self._gone for d in w.choices)))
-        found = _Search(wants, set(self._gone), self._devices).run()
+        near = any(self._near(want) for want in wants)
+        found = _Search(wants, set(self._gone), self._devices, near).run()
+        if found is None and near:
+            found = _Search(wants, set(self._gone), self._devices, False).run()
         if found is not None and len(pods) > 1:
             self._gone.update(found.values())
         return found
+
+    def _near(self, want: _Want) -> bool:
+        """Whether any of its devices says in which NUMA cell it is."""
+        devices = self._supply.devices
+        return any(cells.value(devices[d], cells.NUMA) is not None for d in want.choices)
 
     def _granted(self, pod: _PodWants, node: int, solved: dict[int, int]) -> Granted:
         if pod.refusal:
@@ -239,8 +249,13 @@ class _HandOut:
 class _Search:
     """Depth first, the want with the fewest choices first; alike devices are tried once."""
 
-    def __init__(self, wants: Sequence[_Want], gone: set[int], devices: Devices) -> None:
+    def __init__(
+        self, wants: Sequence[_Want], gone: set[int], devices: Devices, near: bool
+    ) -> None:
+        """`near`: what is liked holds too."""
         self._wants, self._gone, self._devices = wants, gone, devices
+        self._bound = {id(w): [*w.bound, *(w.liked if near else ())] for w in wants}
+        self._names = sorted({name for bound in self._bound.values() for _, name in bound})
         self._found: dict[int, int] = {}
         self._same: dict[tuple[Any, Name], list[Any]] = {}
         self._steps = 0
@@ -271,14 +286,13 @@ class _Search:
 
     def _alike(self, device: int) -> Any:
         """What tells a device apart for this search."""
-        names = sorted({name for want in self._wants for _, name in want.bound})
         found = self._devices.supply.devices[device]
         seen = self._devices.offer.kind(device)
-        return seen, tuple(repr(cells.value(found, name)) for name in names)
+        return seen, tuple(repr(cells.value(found, name)) for name in self._names)
 
     def _holds(self, want: _Want, device: int) -> bool:
         found = self._devices.supply.devices[device]
-        for slot in want.bound:
+        for slot in self._bound[id(want)]:
             value = cells.value(found, slot[1])
             if value is None:
                 return False
@@ -290,14 +304,14 @@ class _Search:
     def _take(self, want: _Want, device: int) -> None:
         self._gone.add(device)
         self._found[id(want)] = device
-        for slot in want.bound:
+        for slot in self._bound[id(want)]:
             value = cells.value(self._devices.supply.devices[device], slot[1])
             self._same.setdefault(slot, []).append(value)
 
     def _leave(self, want: _Want, device: int) -> None:
         self._gone.discard(device)
         del self._found[id(want)]
-        for slot in want.bound:
+        for slot in self._bound[id(want)]:
             self._same[slot].pop()
 
 

@@ -86,14 +86,15 @@ class Offer:
 
     def _sets(self, counts: dict[int, NDArray[np.int64]]) -> None:
         found = _joined([s for s in self.seen.values() if s])
-        self._unions: list[tuple[int, frozenset[int]]] = []
+        self.unions: list[tuple[int, frozenset[int]]] = []
+        """(row, the kinds of devices that it offers)."""
         none: NDArray[np.int64] = np.zeros(len(self.supply.nodes), dtype=np.int64)
         for union in found:
             inside = [p for p, s in self.seen.items() if s and s <= union]
             exact = [p for p in inside if self.seen[p] == union]
             name = " or ".join(_name(p) for p in (exact[:1] or inside))
             total = sum((counts[k] for k in union), none)
-            self._unions.append((self._row(name, total), union))
+            self.unions.append((self._row(name, total), union))
 
     def _row(self, name: str, column: NDArray[np.int64] | None) -> int:
         name = name if len(name) <= 160 else name[:157] + "..."
@@ -127,7 +128,7 @@ class Offer:
                 continue
             seen = self.seen[option.predicate]
             if option.count != ALL:
-                for row, union in self._unions:
+                for row, union in self.unions:
                     if seen and seen <= union:
                         _add(found, row, option.count)
                 if not seen:
@@ -144,7 +145,7 @@ class Offer:
         kind = self._bits[device]
         found = self._of_kind.get(kind)
         if found is None:
-            rows = [row for row, union in self._unions if kind in union]
+            rows = [row for row, union in self.unions if kind in union]
             rows += [one.row for one in self._alls.values() if kind in one.seen]
             found = self._of_kind[kind] = dict.fromkeys(rows, 1)
         return found

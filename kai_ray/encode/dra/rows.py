@@ -20,6 +20,7 @@ from kai_ray.scheduler.gpu.facts import MOST_CONSUMERS, Claim, GpuKind, Gpus
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import GPU, USED, Bools, Classes, Snapshot
 
+from . import matches
 from .asks import ALL, ClaimAsk, DeviceAsk, Option, Predicate
 from .claims import ClaimRow, Held, named_by
 from .offer import Offer, options_of, settled
@@ -64,6 +65,7 @@ class Devices:
     held: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     """Task row -> the devices that the pod's own claims hold, by row of the supply."""
     loose: tuple[int, ...] = ()  # devices that claims hold for no placed pod of their own
+    first: int = 0  # the snapshot's row of the offer's first
 
 
 def with_devices(
@@ -175,7 +177,9 @@ class _Builder:
             tuple(self._settle(shape.devices) for shape in shapes),
             self._held,
             self._loose(),
+            len(self._snapshot.resources),
         )
+        snapshot = self._replaced(snapshot, matches=matches.tables(devices, snapshot, shapes))
         return snapshot, shapes, devices
 
     def _part(self, row: int) -> Part:
@@ -306,7 +310,9 @@ class _Builder:
             for key in sorted({key for part in parts for key in part.gates})
         }
         first = len(s.resources)
-        gpus_here = self._supply.per_node(self._gpu & (self._supply.node >= 0))
+        local: Bools = self._supply.node >= 0
+        gpus_here = self._supply.per_node(self._gpu & (local | self._free))
+        own_gpus = self._supply.per_node(self._gpu & local)
         resources = (*s.resources, *offer.names)
         plugin = bool(gpus_here.any())
         columns = [s.nodes.allocatable, offer.allocatable]
@@ -343,8 +349,8 @@ class _Builder:
             peers=tuple(dataclasses.replace(p, matches=p.matches[origin]) for p in s.peers),
             tasks=dataclasses.replace(s.tasks, klass=klass),
             kept=_padded(s.kept, len(resources)),
-            gpus=self._gpu_table(s.gpus, origin, parts, gpus_here > 0, entries),
-            total=self._total(klass, parts, gpus_here),
+            gpus=self._gpu_table(s.gpus, origin, parts, own_gpus > 0, entries),
+            total=self._total(klass, parts, own_gpus),
         )
 
     @staticmethod
@@ -406,6 +412,7 @@ class _Builder:
         """What queues divide: with the GPUs of usable nodes, without those of others' pods."""
         tasks, total = self._snapshot.tasks, self._snapshot.total.copy()
         total[GPU] += float(gpus_here[self._usable].sum())
+        total[GPU] += float(self._gpu[self._supply.remote].sum())
         theirs = (tasks.gang < 0) & (tasks.node >= 0) & np.isin(tasks.state, list(_USED))
         theirs[theirs] = self._usable[tasks.node[theirs]]
         extra = np.array([part.queue_gpus for part in parts], dtype=np.float64)
