@@ -16,6 +16,7 @@ from kai_ray.cluster.memory import MemoryStore, install_defaults
 from kai_ray.cluster.port import AlreadyExists, Object, Port
 from kai_ray.cluster.runtime import Controller, Runtime
 from kai_ray.controllers import ControlConfig
+from kai_ray.controllers.drainer import Drainer
 from kai_ray.encode import EncodeConfig
 from kai_ray.manager.composition import Composition
 from kai_ray.manager.config import ManagerConfig
@@ -39,6 +40,7 @@ class EmbeddedCluster:
 
     `state_dir` keeps all objects in a file that survives a kill. `scheduling` False leaves out the
     podgrouper, the scheduler and the binder: the API server with nodes and operators only.
+    `drainer` asks Ray to empty workers before they go; simulated heads have no Ray to ask.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class EmbeddedCluster:
         *,
         scheduling: bool = True,
         extra: Sequence[Controller] = (),
+        drainer: Drainer | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
@@ -59,7 +62,7 @@ class EmbeddedCluster:
         seed = config.seed if isinstance(self.clock, VirtualClock) else None
         encode = EncodeConfig(scheduler_names=config.scheduler_names, seed=config.seed)
         folder = Path(state_dir) if state_dir is not None else None
-        self.composition = Composition(_manager(config, encode, folder))
+        self.composition = Composition(_manager(config, encode, folder, drainer))
         self.podgrouper = self.composition.podgrouper
         self.control = self.composition.control
         self.shards = self.composition.shards
@@ -171,9 +174,14 @@ def _managed() -> dict[str, str]:
     return {L.MANAGED_NAMESPACE: "true"}
 
 
-def _manager(config: ClusterConfig, encode: EncodeConfig, folder: Path | None) -> ManagerConfig:
+def _manager(
+    config: ClusterConfig, encode: EncodeConfig, folder: Path | None, drainer: Drainer | None
+) -> ManagerConfig:
     control = ControlConfig(
-        encode=encode, period_s=config.cycle_seconds, bind_requests=config.bind_requests
+        encode=encode,
+        period_s=config.cycle_seconds,
+        bind_requests=config.bind_requests,
+        drainer=drainer,
     )
     settings = Settings(scheduler_names=config.scheduler_names)
     return ManagerConfig(control=control, podgrouper=settings, state=folder)

@@ -8,6 +8,7 @@ from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import Object, Resource
+from kai_ray.controllers.drainer import Drainer
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
@@ -17,9 +18,16 @@ EVICTED = ("Reclaimed", "Preempted", "Consolidated", "StaleGang")
 class EvictWorld:
     """Virtual time. Pods of jobs run for an hour unless a test says otherwise."""
 
-    def __init__(self, size: str = "2x8", state_dir: Any = None, clock_s: float | None = None):
+    def __init__(
+        self,
+        size: str = "2x8",
+        state_dir: Any = None,
+        clock_s: float | None = None,
+        drainer: Drainer | None = None,
+    ):
         clock = VirtualClock() if clock_s is None else VirtualClock(clock_s)
-        self.cluster = EmbeddedCluster(ClusterConfig.short(size), clock, state_dir)
+        config = ClusterConfig.short(size)
+        self.cluster = EmbeddedCluster(config, clock, state_dir, drainer=drainer)
         self.store = self.cluster.store
         #: (pod, uid) of every pod that had a node and was told to go.
         self.told: dict[str, int] = {}

@@ -109,8 +109,9 @@ class RayJobOperator:
 
     def _new(self, job: Object, status: Object) -> float | None:
         spec, meta = job["spec"], job["metadata"]
-        # A retry counts a failure and a resume changes the spec: each attempt has names of its own.
+        # Each attempt has names of its own; what began before is what sets it apart.
         attempt = (meta["uid"], status.get("failed") or 0, meta.get("generation", 1))
+        attempt += (status["startTime"],) if "startTime" in status else ()
         if spec.get("submissionMode") != "InteractiveMode" and not status.get("jobId"):
             status["jobId"] = spec.get("jobId") or f"{meta['name']}-{suffix('job', *attempt)}"
         selected = (spec.get("clusterSelector") or {}).get(SELECTOR)
