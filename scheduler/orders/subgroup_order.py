@@ -17,7 +17,8 @@ class GangTree:
     """The subgroups of one gang as plain numbers. Rows are local: `base` + local = SubGroups row.
 
     Local row 0 is the root. `children[i]` are local rows in name order, empty for a leaf; `parent`
-    and `place` say of which row a row is a child, and the how manieth.
+    and `place` say of which row a row is a child, and the how manieth. `asked` is None where all
+    grow one pod after the other.
     """
 
     base: int
@@ -26,6 +27,7 @@ class GangTree:
     children: tuple[tuple[int, ...], ...]
     parent: tuple[int, ...]
     place: tuple[int, ...]
+    asked: tuple[int, ...] | None = None
 
 
 def gang_tree(subgroups: SubGroups, root: int, count: int) -> GangTree:
@@ -45,10 +47,29 @@ def gang_tree(subgroups: SubGroups, root: int, count: int) -> GangTree:
         children=tuple(map(tuple, children)),
         parent=tuple(parent),
         place=tuple(place),
+        asked=_asked(subgroups, rows),
     )
 
 
+def _asked(subgroups: SubGroups, rows: slice) -> tuple[int, ...] | None:
+    if subgroups.asked is None or bool((subgroups.asked[rows] < 0).all()):
+        return None
+    return tuple(subgroups.asked[rows].tolist())
+
+
 _NeedKey = tuple[int, float]
+_NO_LEAVES: frozenset[int] = frozenset()
+
+
+def _growing(
+    tree: GangTree, held: Sequence[int], waiting: Sequence[int]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The leaves that grow together, and the same where pods of them are still to be made."""
+    if tree.asked is None:
+        return _NO_LEAVES, _NO_LEAVES
+    leaves = frozenset(row for row, asked in enumerate(tree.asked) if asked >= 0)
+    whole = all(held[row] + waiting[row] >= tree.asked[row] for row in leaves)
+    return leaves, _NO_LEAVES if whole else leaves
 
 
 class Standing:
@@ -58,12 +79,25 @@ class Standing:
     thousands of subgroups pays a few heap steps for each pod, not a walk over all of them.
     """
 
-    __slots__ = ("_able_kids", "_heaps", "_yielding", "able", "count", "tree", "waiting", "yields")
+    __slots__ = (
+        "_able_kids",
+        "_heaps",
+        "_short",
+        "_yielding",
+        "able",
+        "count",
+        "growing",
+        "tree",
+        "waiting",
+        "yields",
+    )
 
     def __init__(self, tree: GangTree, held: Sequence[int], waiting: Sequence[int]) -> None:
         """`held` and `waiting` count per local leaf row the pods with a place and the pending."""
         self.tree, self.waiting = tree, list(waiting)
         size = len(tree.leaf)
+        #: Leaves that grow together, once every pod that was asked for is there.
+        self.growing, self._short = _growing(tree, held, waiting)
         #: Pods held by a leaf, satisfied direct children of a set.
         self.count = [held[row] if tree.leaf[row] else 0 for row in range(size)]
         #: Whether the subgroup meets its minimum once all its pending pods are placed.
@@ -118,7 +152,8 @@ class Standing:
         minimum = self.tree.minimum[row]
         if self.tree.leaf[row]:
             self.able[row] = self.count[row] + self.waiting[row] >= minimum
-            self.yields[row] = self.able[row] and self.waiting[row] > 0
+            grows = not (row in self._short and self.count[row] >= minimum)
+            self.yields[row] = self.able[row] and self.waiting[row] > 0 and grows
         else:
             self.able[row] = self._able_kids[row] >= minimum
             more = self.count[row] < minimum or self._yielding[row] > 0
@@ -144,8 +179,9 @@ def tasks_to_allocate(at: Standing) -> list[tuple[int, int]]:
     """What the next attempt places: (local leaf row, number of its best pending pods), in order.
 
     Empty where nothing can be added. A gang below its minimum asks for all that is missing; one
-    that holds it asks for one more pod, or for the whole minimum of one optional subgroup. A
-    subgroup that cannot reach its minimum would take room and complete nothing: it is passed over.
+    that holds it asks for one more pod, or for the whole minimum of one optional subgroup, or, of
+    leaves that grow together, for all that waits. A subgroup that cannot reach its minimum would
+    take room and complete nothing: it is passed over.
     """
     tree = at.tree
     picked: list[tuple[int, int]] = []
@@ -160,4 +196,7 @@ def tasks_to_allocate(at: Standing) -> list[tuple[int, int]]:
             able = [kid for kid in at.order(row) if at.able[kid]]
             needed = able[: tree.minimum[row]]
             open_.extend(kid for kid in reversed(needed) if not at.met(kid))
+    if at.growing and at.met(0) and any(row in at.growing for row, _ in picked):
+        rows = sorted(at.growing, key=lambda row: (tree.parent[row], tree.place[row]))
+        return [(row, at.waiting[row]) for row in rows if at.yields[row]]
     return picked
