@@ -6,7 +6,7 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.real.fixtures"]
+pytest_plugins = ["tests.real.fixtures", "tests.workers"]
 
 # In continuous integration a failure must mean the same tomorrow: no random examples there.
 settings.register_profile("kai", deadline=None, derandomize=bool(os.environ.get("CI")))

@@ -1,8 +1,7 @@
-"""The worlds that the contract suite runs on. A new one is a function and a line in BACKENDS."""
+"""The worlds that the contract suite runs on: the memory store, the REST face, the real server."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -48,9 +47,9 @@ def rest() -> Iterator[Backend]:
 
 
 @contextmanager
-def real() -> Iterator[Backend]:
-    """The API server of the kubeconfig that KAI_CONTRACT_KUBECONFIG names, with controllers."""
-    port = connect(os.environ["KAI_CONTRACT_KUBECONFIG"])
+def real(kubeconfig: str) -> Iterator[Backend]:
+    """The API server that a kubeconfig names, with Kubernetes' own controllers."""
+    port = connect(kubeconfig)
     for manifest in (*crds(), *workload_crds()):
         with suppress(AlreadyExists):
             port.create(r.CRD, manifest)
@@ -71,5 +70,3 @@ BACKENDS: dict[str, Callable[[], AbstractContextManager[Backend]]] = {
     "memory": memory,
     "rest": rest,
 }
-if "KAI_CONTRACT_KUBECONFIG" in os.environ:
-    BACKENDS["real"] = real

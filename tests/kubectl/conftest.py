@@ -74,7 +74,7 @@ class Kubectl:
 def kubectl_program() -> Path:
     found = build.find("kubectl")
     if found is None:
-        pytest.skip("kubectl is not built: run `python tests/parts/build.py kubectl`")
+        pytest.skip("kubectl is not built: run `make parts`")
     return found
 
 

