@@ -55,7 +55,7 @@ def manager(connection: Connection, config: ManagerConfig, lease: LeaseConfig | 
 
     clock, election = SteadyClock(), None
     ended = click.get_current_context().call_on_close
-    port = KubePort(connection, silence_s=config.max_age_s)
+    port = KubePort(connection, silence_s=config.max_age_s, lean=True)
     ended(port.close)
     if lease is not None:
         # Renewals must not wait behind the loop's requests, nor longer than they are of use.

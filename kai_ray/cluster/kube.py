@@ -15,6 +15,7 @@ import msgspec
 
 from . import kubeconfig
 from .kube_http import ATTEMPTS, READ_TIMEOUT_S, Transport
+from .kube_lean import Decode, decoder
 from .kube_watch import SILENCE_S, HttpWatch
 from .kubeconfig import Connection
 from .port import ApiError, Object, Page, PatchType, Resource, Watch, Write
@@ -39,7 +40,8 @@ class KubePort:
     """`Port` over HTTP. Safe from any thread; `close` it when done.
 
     `silence_s`: every watch is heard of within this time, or its stream is taken for dead.
-    `timeout_s`, `attempts`: how long and how often one request is tried.
+    `timeout_s`, `attempts`: how long and how often one request is tried. `lean`: lists and watches
+    bring objects without what no decision reads (`kube_lean.py`), for long-lived caches.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class KubePort:
         silence_s: float = SILENCE_S,
         timeout_s: float = READ_TIMEOUT_S,
         attempts: int = ATTEMPTS,
+        lean: bool = False,
     ) -> None:
         self.connection = connection
+        self._lean = lean
         self._silence_s = silence_s
         self._transport = Transport(connection, connections, timeout_s=timeout_s, attempts=attempts)
         self._workers: ThreadPoolExecutor | None = None
@@ -95,10 +99,17 @@ class KubePort:
             query["limit"] = str(limit)
         if continue_token:
             query["continue"] = continue_token
-        answer = self._call("GET", path_of(resource, namespace), query)
-        about = answer.get("metadata") or {}
+        path = path_of(resource, namespace)
+        answer = self._transport.send("GET", path, query=query)
+        try:
+            page = _PAGE.decode(answer)
+            decode = self._decoder(resource)
+            items = [decode(bytes(item)) for item in page.items or ()]
+        except msgspec.DecodeError as error:
+            raise self._not_an_api("GET", path) from error
+        about = page.metadata or {}
         return Page(
-            _with_kind(resource, answer.get("items") or []),
+            _with_kind(resource, items),
             about.get("resourceVersion", ""),
             about.get("continue") or "",
         )
@@ -116,7 +127,13 @@ class KubePort:
         query = _query(labelSelector=labels, fieldSelector=fields)
         path = path_of(resource, namespace)
         return HttpWatch(
-            self._transport, path, query, resource_version, on_event, silence_s=self._silence_s
+            self._transport,
+            path,
+            query,
+            resource_version,
+            on_event,
+            silence_s=self._silence_s,
+            decode=self._decoder(resource),
         )
 
     def watch_list(
@@ -130,6 +147,7 @@ class KubePort:
             on_event,
             initial=True,
             silence_s=self._silence_s,
+            decode=self._decoder(resource),
         )
 
     def create(
@@ -265,10 +283,24 @@ class KubePort:
         try:
             return msgspec.json.decode(answer)
         except msgspec.DecodeError as error:
-            raise ApiError(
-                f"{method} {path}: the answer is not JSON; is "
-                f"{self.connection.server} a Kubernetes API server?"
-            ) from error
+            raise self._not_an_api(method, path) from error
+
+    def _decoder(self, resource: Resource) -> Decode:
+        return decoder(resource) if self._lean else msgspec.json.decode
+
+    def _not_an_api(self, method: str, path: str) -> ApiError:
+        return ApiError(
+            f"{method} {path}: the answer is not JSON; is "
+            f"{self.connection.server} a Kubernetes API server?"
+        )
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+_PAGE = msgspec.json.Decoder(_Page)
 
 
 def path_of(

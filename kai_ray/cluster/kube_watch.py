@@ -25,7 +25,8 @@ from urllib3.exceptions import HTTPError
 from .clock import steady_s
 from .informer import INITIAL_END
 from .kube_http import Transport, error_of_status, shut
-from .port import ApiError, Gone, Object, TooManyRequests, Unavailable, WatchEvent
+from .kube_lean import Decode
+from .port import ApiError, Gone, TooManyRequests, Unavailable, WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,6 @@ SHORTEST_STREAM_S = 4
 WAITING_LIMIT = 20_000  # events not taken yet; beyond it the reader stops reading
 BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
-
-Decode = Callable[[bytes], Object]
 
 
 class HttpWatch:

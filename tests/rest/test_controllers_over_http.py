@@ -1,19 +1,14 @@
-"""Podgrouper, scheduler and binder on the far side of HTTP: the same controllers, another port."""
+"""The process on the far side of HTTP: the same controllers as inside, another port."""
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
 from kai_ray.cluster import resources as r
-from kai_ray.cluster.clock import SystemClock
 from kai_ray.cluster.kube import KubePort
 from kai_ray.cluster.rest import RestServer
-from kai_ray.cluster.runtime import Runtime
-from kai_ray.controllers.compose import compose
-from kai_ray.podgrouper.controller import Podgrouper
-from kai_ray.podgrouper.workload import Settings
+from kai_ray.manager import Manager
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
@@ -61,26 +56,20 @@ def test_gangs_are_grouped_placed_and_bound_over_http() -> None:
         RestServer(cluster.store) as server,
     ):
         cluster.start()
-        port = KubePort(server.connection())
-        runtime = Runtime(port, SystemClock())
-        grouper = Podgrouper(Settings())
-        for controller in (grouper, *compose(None, grouper.member_of).controllers()):
-            runtime.add(controller)
-        loop = threading.Thread(target=runtime.run_forever, daemon=True)
-        loop.start()
+        port = KubePort(server.connection(), lean=True)
         try:
-            for i in range(JOBS):
-                port.create(r.JOB, job(f"j-{i}"))
-            end = time.monotonic() + 60
-            while sum(map(complete, cluster.store.list(r.JOB).items)) < JOBS:
-                assert time.monotonic() < end, cluster.store.list(r.JOB).items
-                time.sleep(0.1)
+            with Manager(port) as manager:
+                for i in range(JOBS):
+                    port.create(r.JOB, job(f"j-{i}"))
+                end = time.monotonic() + 60
+                while sum(map(complete, cluster.store.list(r.JOB).items)) < JOBS:
+                    assert time.monotonic() < end, cluster.store.list(r.JOB).items
+                    time.sleep(0.1)
+                assert manager.unready() == ""
+                assert manager.runtime.errors == 0
             assert len(cluster.store.list(r.POD_GROUP).items) == JOBS
             pods = cluster.store.list(r.POD).items
             assert [p["spec"]["nodeName"] for p in pods] == ["node-0"] * (JOBS * PODS)
-            assert runtime.errors == 0
+            assert manager.problem() and manager.unready()
         finally:
-            runtime.stop()
-            loop.join(10)
-            runtime.close()
             port.close()
