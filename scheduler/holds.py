@@ -34,7 +34,9 @@ def honour(session: Session, place: Callable[[int, Attempt], bool]) -> None:
     """Gives each hold its room. `place(gang, attempt)` says whether the attempt found its place."""
     moved = session.snapshot.gangs.moved
     for gang in held_gangs(session):
-        if moved is None or not moved[gang]:
+        if moved is not None and moved[gang]:
+            session.movers.add(gang)
+        else:
             session.holders.add(gang)
         left = _nominated(session, gang)  # what more it asks for competes with others
         while (attempt := session.attempts.next(gang)).runs and attempt.pods <= left:

@@ -75,6 +75,8 @@ class Session:
     """Gangs for which others leave."""
     holders: set[int] = field(default_factory=set[int])
     """Gangs for which others left in an earlier cycle, and whose room is held."""
+    movers: set[int] = field(default_factory=set[int])
+    """Gangs with pods that come back to a place kept for them after a move."""
     kept_free: dict[int, list[tuple[int, int, int]]] = field(
         default_factory=dict[int, list[tuple[int, int, int]]]
     )

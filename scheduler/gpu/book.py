@@ -80,8 +80,12 @@ class GpuBook:
             more = np.array(guessed, dtype=np.int32).T
             self._task = np.concatenate((self._task, more[0]))
             self._slot = np.concatenate((self._slot, more[1]))
-        for row, slot in gpus.closed if any(self.shares) else ():
-            devices.close(slot, int(self._position[row]))
+        for row, slot in gpus.closed:
+            node = int(self._position[row])
+            if any(self.shares):
+                devices.close(slot, node)
+            elif devices.count[node]:
+                idle[GPU, node] -= 1
         order = np.lexsort((self._slot, self._task))
         self._task, self._slot = self._task[order], self._slot[order]
         now = (devices.firm + devices.leaving > 0).sum(axis=0)

@@ -168,10 +168,15 @@ class Search:
 
     def _serves(self, steps: Sequence[Step]) -> Outcome | None:
         outcome = self._simulation.run(steps)
-        if outcome is not None and not self._rule.legal(outcome):
+        if outcome is not None and not (self._steady(outcome) and self._rule.legal(outcome)):
             self._books.ledger.roll_back(outcome.mark)
             return None
         return outcome
+
+    def _steady(self, outcome: Outcome) -> bool:
+        """Whether nobody is moved again who is just arriving: that gang would stay in parts."""
+        movers = self._books.session.movers
+        return not movers or all(one.gang not in movers for one in outcome.moved.values())
 
     def _minimal(self, outcome: Outcome, chosen: Sequence[Step]) -> Outcome:
         """Drops victims that are not needed, the last in the order first."""
