@@ -7,7 +7,7 @@ that are found in other modes are served as well. All that are due are bound sid
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
@@ -16,9 +16,11 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers import backoff
 from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.binder import OPEN, Binder
+from kai_ray.controllers.card_claims import DEVICES, CardClaims
 from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.device_notices import Given, Refused, Want
 from kai_ray.controllers.events import Events
-from kai_ray.controllers.grants import share_annotations, share_labels
+from kai_ray.controllers.grants import share_labels
 from kai_ray.encode import Encoder
 from kai_ray.encode.settings import MemberOf, in_shard
 
@@ -26,7 +28,8 @@ _LONGEST = 1024
 
 
 class BindRequests:
-    """Keys: "work" binds everything that is due; "retry namespace/name" makes one due again."""
+    """Keys: "work" binds everything that is due, "devices" what waits for devices that have come;
+    "namespace/name" makes one due again."""
 
     name = "bind-requests"
 
@@ -37,6 +40,7 @@ class BindRequests:
         binder: Binder,
         failures: BindFailures,
         events: Events,
+        cards: CardClaims,
         member_of: MemberOf | None,
     ) -> None:
         self._config = config
@@ -44,9 +48,11 @@ class BindRequests:
         self._binder = binder
         self._failures = failures
         self._events = events
+        self._cards = cards
         self._member_of = member_of
         self._due: dict[Key, None] = {}
         self._resting: set[Key] = set()
+        self._waiting: dict[Key, None] = {}  # for devices
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -66,7 +72,10 @@ class BindRequests:
             self._runtime.enqueue(self.name, "work")
 
     def reconcile(self, key: str) -> float | None:
-        if key != "work":
+        if key == DEVICES:
+            self._due |= self._waiting
+            self._waiting.clear()
+        elif key != "work":
             namespace, _, name = key.partition("/")
             self._resting.discard(Key(namespace, name))
             self._due[Key(namespace, name)] = None
@@ -80,7 +89,7 @@ class BindRequests:
         return None
 
     def _work(self, requests: list[Object]) -> None:
-        binds: list[tuple[Object, Object]] = []
+        binds: list[_Bind] = []
         for request in requests:
             phase = _phase(request)
             if phase == "Failed":
@@ -91,14 +100,44 @@ class BindRequests:
                     self._remove(request)
                 elif pod["spec"].get("nodeName"):
                     self._succeed(request)
+                elif _is_share(request) and not _groups(request):
+                    self._remove(request)  # nobody could say which device is meant
                 else:
-                    binds.append((request, pod))
+                    binds.append(_Bind(request, pod))
         port = self._runtime.port
-        writes = [self._bind(request, pod) for request, pod in binds]
-        for (request, pod), outcome in zip(
-            binds, port.batch(writes) if writes else (), strict=True
-        ):
-            self._settle(request, pod, outcome)
+        ready = self._with_devices(binds)
+        writes = [self._bind(bind) for bind in ready]
+        for bind, outcome in zip(ready, port.batch(writes) if writes else (), strict=True):
+            self._settle(bind, outcome)
+
+    def _with_devices(self, binds: list[_Bind]) -> list[_Bind]:
+        """Those whose devices are reserved for them."""
+        wants: dict[Key, Want] = {}
+        for bind in binds:
+            groups = _groups(bind.request)
+            if groups:
+                key, uid = key_of(bind.pod), bind.pod["metadata"].get("uid") or ""
+                wants[key] = Want(key, uid, bind.node, groups)
+        found = self._cards.prepare(list(wants.values())) if wants else {}
+        ready: list[_Bind] = []
+        for bind in binds:
+            outcome = found.get(key_of(bind.pod))
+            if isinstance(outcome, Refused):
+                self._cards.drop(key_of(bind.pod))
+                self._fail(bind.request, bind.pod, outcome.message)
+            elif isinstance(outcome, Given):
+                ready.append(bind._replace(given=outcome))
+            elif key_of(bind.pod) in wants:
+                self._wait(bind.request)
+            else:
+                ready.append(bind)
+        return ready
+
+    def _wait(self, request: Object) -> None:
+        key = key_of(request)
+        self._waiting[key] = None
+        wait = self._config.reservation_wait_s
+        self._runtime.enqueue(self.name, f"{key.namespace}/{key.name}", wait)
 
     def _pod(self, request: Object) -> Object | None:
         """The pod that is meant; a namesake made later is not."""
@@ -109,7 +148,8 @@ class BindRequests:
             return None
         return pod
 
-    def _bind(self, request: Object, pod: Object) -> Write:
+    def _bind(self, bind: _Bind) -> Write:
+        pod, given = bind.pod, bind.given
         key, encode = key_of(pod), self._config.encode
         labels = {encode.node_pool_key: encode.node_pool} if encode.node_pool else {}
         annotations: dict[str, str] = {}
@@ -119,21 +159,19 @@ class BindRequests:
                 annotations[names.POD_GROUP] = found[0]
                 if found[1]:
                     labels[names.SUBGROUP] = found[1]
-        spec = request.get("spec") or {}
-        groups = tuple(str(group) for group in spec.get("selectedGPUGroups") or ())
-        if groups:
-            labels |= share_labels(groups)
-            portion = (spec.get("receivedGPU") or {}).get("portion") or "1.00"
-            annotations |= share_annotations(str(portion))
+        if given is not None:
+            labels |= share_labels(_groups(bind.request))
+            annotations |= given.annotations
         extra: dict[str, Any] = {
             "uid": pod["metadata"].get("uid") or "",
+            "resource_version": given.version if given is not None else "",
             "labels": labels or None,
             "annotations": annotations or None,
         }
-        node = spec.get("selectedNode") or ""
-        return Write(self._runtime.port.bind, (key.namespace, key.name, node), extra)
+        return Write(self._runtime.port.bind, (key.namespace, key.name, bind.node), extra)
 
-    def _settle(self, request: Object, pod: Object, outcome: Any) -> None:
+    def _settle(self, bind: _Bind, outcome: Any) -> None:
+        request, pod = bind.request, bind.pod
         if isinstance(outcome, OPEN):
             key = key_of(pod)
             pod = self._runtime.port.get(kinds.POD, key.name, key.namespace)
@@ -145,6 +183,9 @@ class BindRequests:
         elif isinstance(outcome, ApiError):
             self._fail(request, pod, outcome.message)
         else:
+            if bind.given is not None and bind.given.warning:
+                uid, warning = pod["metadata"].get("uid") or "", bind.given.warning
+                self._events.warn(kinds.POD, key_of(pod), uid, "SharedWithoutIsolation", warning)
             self._succeed(request)
 
     def _succeed(self, request: Object) -> None:
@@ -191,6 +232,25 @@ class BindRequests:
         pod = self._pod(request)
         if pod is not None:
             self._binder.refuse(key_of(pod), pod["metadata"].get("uid") or "")
+
+
+class _Bind(NamedTuple):
+    request: Object
+    pod: Object
+    given: Given | None = None
+
+    @property
+    def node(self) -> str:
+        return (self.request.get("spec") or {}).get("selectedNode") or ""
+
+
+def _groups(request: Object) -> tuple[str, ...]:
+    groups = (request.get("spec") or {}).get("selectedGPUGroups") or ()
+    return tuple(sorted({str(group) for group in groups}))
+
+
+def _is_share(request: Object) -> bool:
+    return (request.get("spec") or {}).get("receivedResourceType") == "Fraction"
 
 
 def _phase(request: Object) -> str:

@@ -26,8 +26,11 @@ from kai_ray.cluster.port import (
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers import backoff
 from kai_ray.controllers.bind_failures import BindFailures
+from kai_ray.controllers.card_claims import DEVICES, CardClaims
 from kai_ray.controllers.claims import Claims
 from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.device_claims import DeviceClaims
+from kai_ray.controllers.device_notices import Given, Refused, Want
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.grants import Grant, binding, grants_of, request
 from kai_ray.encode import Encoded, Encoder
@@ -39,18 +42,25 @@ _RELEASE = "release "
 
 
 class Binder:
-    """Keys: a gang "namespace/name" to be bound again, or "release namespace/pod"."""
+    """Keys: a gang "namespace/name" to be bound again, "release namespace/pod", or "devices"."""
 
     name = "binder"
 
     def __init__(
-        self, config: ControlConfig, encoder: Encoder, failures: BindFailures, events: Events
+        self,
+        config: ControlConfig,
+        encoder: Encoder,
+        failures: BindFailures,
+        events: Events,
+        cards: CardClaims,
     ) -> None:
         self._config = config
         self._encoder = encoder
         self._failures = failures
         self._events = events
+        self._cards = cards
         self._open: dict[Key, dict[Key, Grant]] = {}
+        self._waiting: set[Key] = set()  # gangs whose shared cards are not there yet
         self._by_request = config.bind_requests == "always"
 
     def setup(self, runtime: Runtime) -> None:
@@ -59,6 +69,7 @@ class Binder:
         self._nodes = runtime.informer(kinds.NODE)
         self._pods.on_change(self._pod_changed)
         self._claims = Claims(runtime)
+        self._devices = DeviceClaims(runtime)
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         pod = new if new is not None else old
@@ -69,11 +80,16 @@ class Binder:
 
     def bind(self, encoded: Encoded, plan: Plan) -> None:
         """Counts the places of the Plan as taken at once, then sends the binds side by side."""
-        grants = grants_of(encoded, plan)
-        spoiled = {g.group for g in grants if not self._valid(g)}
+        grants = grants_of(encoded, plan, self._cards.kept_on)
+        spoiled = {g.group for g in grants if g.short or not self._valid(g)}
+        for g in grants:
+            if g.short:  # nobody else of its gang goes either
+                self._failed(g, g.short)
+                self.refuse(g.pod, g.uid)
         good = [g for g in grants if g.group not in spoiled]
         for g in good:
-            self._encoder.assume(g.pod, g.uid, g.node, g.groups, g.zones)
+            given = [(claim.key, claim.uid, claim.held) for claim in g.claims]
+            self._encoder.assume(g.pod, g.uid, g.node, g.groups, g.zones, given)
             self._open.setdefault(g.group, {})[g.pod] = g
         self._send(good)
 
@@ -86,12 +102,19 @@ class Binder:
             self._encoder.release_pod(_key(key.removeprefix(_RELEASE)))
             self._runtime.enqueue("scheduler", "cycle")
             return None
-        grants = list(self._open.get(_key(key), {}).values())
+        if key == DEVICES:
+            stirred = self._cards.stirred()
+            mine = [g for g in self._open if g in self._waiting and stirred & self._open[g].keys()]
+            self._resend([g for group in mine for g in self._open[group].values()])
+        else:
+            self._resend(list(self._open.get(_key(key), {}).values()))
+        return None
+
+    def _resend(self, grants: list[Grant]) -> None:
         gone = [g for g in grants if not self._valid(g)]
         for g in gone:
             self._give_back(g)
         self._send([g for g in grants if g not in gone])
-        return None
 
     def _valid(self, g: Grant) -> bool:
         """Whether the world is still as it was when this was decided."""
@@ -111,7 +134,7 @@ class Binder:
             return
         port = self._runtime.port
         form = request if self._by_request else binding
-        ready = self._with_claims(grants)
+        ready = self._with_devices(self._with_claims(self._with_shares(grants)))
         writes = [form(port, g, self._config) for g in ready]
         for g, outcome in zip(ready, port.batch(writes) if writes else (), strict=True):
             self._settle(g, outcome)
@@ -134,6 +157,44 @@ class Binder:
                 failed[g.pod] = outcome
                 self._failed(g, f"its volume claim was not told the node: {outcome.message}")
         return [g for g in grants if g.pod not in failed]
+
+    def _with_devices(self, grants: list[Grant]) -> list[Grant]:
+        """The grants whose resource claims have their devices, and are reserved for them."""
+        if not any(g.claims for g in grants):
+            return grants
+        failed = self._devices.allocate(grants)
+        for g, message in failed:
+            self._failed(g, message)
+        pods = {g.pod for g, _ in failed}
+        return [g for g in grants if g.pod not in pods]
+
+    def _with_shares(self, grants: list[Grant]) -> list[Grant]:
+        """The grants whose shared cards are there. A gang is bound once all of its are."""
+        sharing = [g for g in grants if g.groups]
+        if not sharing or self._by_request:
+            return grants
+        found = self._cards.prepare([Want(g.pod, g.uid, g.node, g.groups) for g in sharing])
+        self._waiting -= {g.group for g in sharing}
+        lost: set[Key] = set()
+        for g in sharing:
+            outcome = found[g.pod]
+            if isinstance(outcome, Given):
+                g.given = outcome
+            elif isinstance(outcome, Refused):
+                self._failed(g, outcome.message)
+                lost.add(g.group)
+            else:
+                self._waiting.add(g.group)
+        for group in lost:
+            self._waiting.discard(group)
+            self._give_up(group)
+        return [g for g in grants if g.group not in self._waiting and g.group not in lost]
+
+    def _give_up(self, group: Key) -> None:
+        """What is left of a gang is not bound, but for what may have been already."""
+        for g in [g for g in self._open.get(group, {}).values() if not g.unsure]:
+            self.refuse(g.pod, g.uid)
+            self._forget(g)
 
     def _settle(self, g: Grant, outcome: Any) -> None:
         if not isinstance(outcome, ApiError):
@@ -187,6 +248,9 @@ class Binder:
 
     def _done(self, g: Grant) -> None:
         self._forget(g)
+        if g.given is not None and g.given.warning:
+            warning = g.given.warning
+            self._events.warn(kinds.POD, g.pod, g.uid, "SharedWithoutIsolation", warning)
         if not self._by_request:
             self._failures.clear(g.pod)
 
@@ -199,6 +263,7 @@ class Binder:
 
     def _give_back(self, g: Grant) -> None:
         self._forget(g)
+        self._cards.drop(g.pod)
         self._encoder.forget(g.pod)
         self._runtime.enqueue("scheduler", "cycle")
 
@@ -212,13 +277,16 @@ class Binder:
         """Tries what is left again, or gives all of it back."""
         left = self._open.get(group)
         if not left:
+            self._waiting.discard(group)
+            return
+        if group in self._waiting:
+            wait = self._config.reservation_wait_s
+            self._runtime.enqueue(self.name, _text(group), wait)
             return
         worst = max(self._failures.count(g.pod, g.uid) for g in left.values())
         tired = worst >= self._config.bind_tries
         if tired:
-            for g in [g for g in left.values() if not g.unsure]:
-                self.refuse(g.pod, g.uid)
-                self._forget(g)
+            self._give_up(group)
         if self._open.get(group):
             self._runtime.enqueue(self.name, _text(group), backoff.wait_s(worst))
 
@@ -227,6 +295,7 @@ class Binder:
         if self._failures.count(pod, uid):
             wait = self._failures.hold(pod, uid)
             self._runtime.enqueue(self.name, _RELEASE + _text(pod), wait)
+        self._cards.drop(pod)
         self._encoder.forget(pod)
         self._runtime.enqueue("scheduler", "cycle")
 

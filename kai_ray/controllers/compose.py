@@ -10,6 +10,8 @@ from kai_ray.controllers.attempts import Attempts
 from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.bind_requests import BindRequests
 from kai_ray.controllers.binder import Binder
+from kai_ray.controllers.card_claims import CardClaims
+from kai_ray.controllers.claim_returns import ClaimReturns
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.departures import Departures
 from kai_ray.controllers.drains import Drains
@@ -19,6 +21,7 @@ from kai_ray.controllers.holds import Holds
 from kai_ray.controllers.notices import Notices
 from kai_ray.controllers.quarantine import Quarantine
 from kai_ray.controllers.queue_deadlines import QueueDeadlines
+from kai_ray.controllers.reservations import Reservations
 from kai_ray.controllers.scheduling import SchedulingLoop
 from kai_ray.controllers.stale import StaleGangs
 from kai_ray.controllers.status import StatusWriter
@@ -36,6 +39,8 @@ class Control:
     loop: SchedulingLoop
     binder: Binder
     requests: BindRequests
+    reservations: Reservations
+    claim_returns: ClaimReturns
     status: StatusWriter
     stale: StaleGangs
     evictor: Evictor
@@ -51,6 +56,8 @@ class Control:
     def controllers(self) -> list[Controller]:
         return [
             self.events,
+            self.reservations,
+            self.claim_returns,
             self.binder,
             self.requests,
             self.status,
@@ -80,8 +87,9 @@ def compose(
     encoder = Encoder(config.encode, member_of)
     events = Events()
     failures = BindFailures(encoder)
-    binder = Binder(config, encoder, failures, events)
-    requests = BindRequests(config, encoder, binder, failures, events, member_of)
+    cards = CardClaims(config)
+    binder = Binder(config, encoder, failures, events, cards)
+    requests = BindRequests(config, encoder, binder, failures, events, cards, member_of)
     stale = StaleGangs(encoder)
     attempts = Attempts(encoder, events)
     suspensions = Suspensions(encoder, attempts)
@@ -110,6 +118,8 @@ def compose(
         loop,
         binder,
         requests,
+        Reservations(config, cards, events),
+        ClaimReturns(encoder),
         status,
         stale,
         evictor,

@@ -8,6 +8,7 @@ from typing import Literal
 from kai_ray.api import labels
 from kai_ray.controllers.drainer import Drainer
 from kai_ray.encode import EncodeConfig
+from kai_ray.gpu.reservation_pods import Making
 from kai_ray.history.config import UsageConfig
 
 
@@ -24,6 +25,14 @@ class ControlConfig:
     """Least time between two cycles; changes in between are decided together."""
     bind_requests: Literal["never", "always"] = "never"
     """Whether every bind goes through a BindRequest object, for KAI's tools."""
+    reservations: Making = field(default_factory=Making)
+    """How pods are made that keep a shared card."""
+    reservation_wait_s: float = 40.0
+    """How long a pod waits for the devices it was given before its place is given back."""
+    withdraw_after_s: float = 10.0
+    """How long a part of a card may be claimed by a scheduler that does not bind its pod."""
+    identity: str = ""
+    """A name that no other scheduler has; "" = made up anew at every start."""
     bind_tries: int = 3
     """Tries of one bind while its place is kept; then the place is given back."""
     staleness_grace_s: float = 60.0

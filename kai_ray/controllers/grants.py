@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +14,10 @@ from kai_ray.api.labels import GPU_RESOURCES
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Port, Write
 from kai_ray.controllers.config import ControlConfig
+from kai_ray.controllers.device_notices import Given
 from kai_ray.encode import Encoded
+from kai_ray.encode.dra import assign
+from kai_ray.encode.dra.assign import ClaimGrant
 from kai_ray.encode.groups import DEFAULT_LEAF
 from kai_ray.scheduler import Plan
 from kai_ray.scheduler.gpu.facts import UNKNOWN_CARD
@@ -36,13 +41,18 @@ class Grant:
     groups: tuple[str, ...] = ()  # devices that it shares with others
     portion: float = 1.0  # of each of them
     zones: tuple[tuple[str, str], ...] = ()  # annotations that tell the zones it is to hold
+    given: Given | None = None  # the devices, once they are reserved
+    claims: tuple[ClaimGrant, ...] = ()  # what its resource claims get
+    short: str = ""  # why there is no device for it after all
     unsure: bool = False
 
 
-def grants_of(encoded: Encoded, plan: Plan) -> list[Grant]:
-    """The binds of a Plan by name, gang by gang in its order."""
+def grants_of(encoded: Encoded, plan: Plan, kept_on: Callable[[str], set[str]]) -> list[Grant]:
+    """The binds of a Plan by name, gang by gang in its order. `kept_on` as in `shares_of`."""
     tasks, roots = encoded.snapshot.tasks, encoded.snapshot.gangs.root
-    shared, zones = shares_of(encoded, plan), zones_of(encoded, plan)
+    shared, zones = shares_of(encoded, plan, kept_on), zones_of(encoded, plan)
+    claimed = assign.grants(encoded, plan)
+    none = assign.Granted()
     found: list[Grant] = []
     for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
         pod = encoded.names.pod_object(task)
@@ -65,6 +75,8 @@ def grants_of(encoded: Encoded, plan: Plan) -> list[Grant]:
                 groups=shared[task].groups if task in shared else (),
                 portion=shared[task].portion if task in shared else 1.0,
                 zones=zones.get(task, ()),
+                claims=claimed.get(task, none).claims,
+                short=claimed.get(task, none).refusal,
             )
         )
     return found
@@ -105,15 +117,17 @@ class Share(NamedTuple):
     portion: float  # of each, in whole percent and not less than asked
 
 
-def shares_of(encoded: Encoded, plan: Plan) -> dict[int, Share]:
+def shares_of(encoded: Encoded, plan: Plan, kept_on: Callable[[str], set[str]]) -> dict[int, Share]:
     """Per task row that is bound now. A device that is new to sharing gets a new group.
 
-    The new name is made of the node, the device's number and the first pod that goes there, so the
-    same decision always gives the same name and no two devices ever share one.
+    The new name is made of the node and the lowest number that no group there has: of two
+    schedulers that open a card of one node at once, one creates its reservation pod and the other
+    finds it there. `kept_on` tells the groups of a node that still have such a pod.
     """
     node_of = dict(zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True))
     gpus = encoded.snapshot.gpus
     fresh: dict[tuple[int, int], str] = {}
+    taken: dict[int, set[str]] = {}
     found: dict[int, Share] = {}
     rows = zip(
         plan.grant_task.tolist(), plan.grant_slot.tolist(), plan.grant_mib.tolist(), strict=True
@@ -125,14 +139,25 @@ def shares_of(encoded: Encoded, plan: Plan) -> dict[int, Share]:
             continue
         group = encoded.names.device_group(node, slot)
         if not group:
-            uid = pod["metadata"].get("uid") or ""
-            seed = f"{encoded.names.node(node)}/{slot}/{uid}"
-            group = fresh.setdefault((node, slot), str(uuid.uuid5(_DEVICES, seed)))
+            group = fresh.get((node, slot), "")
+        if not group:
+            name = encoded.names.node(node)
+            if node not in taken:
+                taken[node] = kept_on(name) | set(encoded.names.groups.get(node, ()))
+            group = fresh[node, slot] = new_group(name, taken[node])
         card = int(gpus.memory[node]) or UNKNOWN_CARD
         klass = int(encoded.snapshot.tasks.klass[task])
         part = float(gpus.portion[klass]) or -(-100 * mib // card) / 100
         before = found[task].groups if task in found else ()
-        found[task] = Share((*before, group), part)
+        found[task] = Share(tuple(sorted((*before, group))), part)
+    return found
+
+
+def new_group(node: str, taken: set[str]) -> str:
+    """A name that no group of the node has; it is taken from now on."""
+    names_ = (str(uuid.uuid5(_DEVICES, f"{node}/{number}")) for number in itertools.count())
+    found = next(name for name in names_ if name not in taken)
+    taken.add(found)
     return found
 
 
@@ -141,11 +166,6 @@ def share_labels(groups: tuple[str, ...]) -> dict[str, str]:
     if len(groups) == 1:
         return {names.GPU_GROUP: groups[0]}
     return {f"{names.GPU_GROUP}/{group}": group for group in groups}
-
-
-def share_annotations(portion: str) -> dict[str, str]:
-    """What a pod is told about its part of each device."""
-    return {names.RECEIVED_TYPE: "Fraction", names.GPU_PORTION: portion}
 
 
 def binding(port: Port, g: Grant, config: ControlConfig) -> Write:
@@ -158,12 +178,13 @@ def binding(port: Port, g: Grant, config: ControlConfig) -> Write:
             labels[names.SUBGROUP] = g.subgroup
     if config.encode.node_pool:
         labels[config.encode.node_pool_key] = config.encode.node_pool
-    if g.groups:
+    if g.given is not None:
         labels |= share_labels(g.groups)
-        annotations |= share_annotations(f"{g.portion:.2f}")
+        annotations |= g.given.annotations
     annotations |= dict(g.zones)
     extra: dict[str, Any] = {
         "uid": g.uid,
+        "resource_version": g.given.version if g.given is not None else "",
         "labels": labels or None,
         "annotations": annotations or None,
     }

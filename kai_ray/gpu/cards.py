@@ -43,8 +43,16 @@ class Part(NamedTuple):
 
 def size(node: Object) -> int:
     """MiB of each card of a node, 100 (so that parts are percent) where it does not say."""
+    return _stated(node) or UNKNOWN_CARD
+
+
+def knows_size(node: Object) -> bool:
+    return _stated(node) > 0
+
+
+def _stated(node: Object) -> int:
     labels: dict[str, Any] = node["metadata"].get("labels") or {}
-    return card_mib({k: str(v) for k, v in labels.items()}) or UNKNOWN_CARD
+    return card_mib({k: str(v) for k, v in labels.items()})
 
 
 def part_of(pod: Object, card: int) -> Part | None:
@@ -66,6 +74,16 @@ def cards_of(pod: Object) -> list[Card]:
     """The cards that a pod on a node says it shares (a reservation pod: the one it keeps)."""
     node = pod["spec"].get("nodeName")
     return [Card(node, group) for group in groups_of(pod)] if node else []
+
+
+def told_device(pod: Object, card: Card) -> str:
+    """The UUID by which a pod knows one of its cards; "" if it was told none."""
+    text = (pod["metadata"].get("annotations") or {}).get(names.GPU_DEVICES)
+    devices = str(text or "").split(",")
+    groups = groups_of(pod)
+    if card.group not in groups or len(devices) != len(groups):
+        return ""
+    return devices[groups.index(card.group)].rpartition("=")[2]
 
 
 def ended(pod: Object) -> bool:

@@ -19,7 +19,18 @@ from kai_ray.cluster.port import Object
 from kai_ray.encode.reservations import is_reservation
 from kai_ray.gpu.cards import Card
 
-__all__ = ["Claim", "Making", "book_of", "card_of", "device_of", "is_reservation", "manifest"]
+__all__ = [
+    "Claim",
+    "Making",
+    "book_of",
+    "card_of",
+    "device_of",
+    "is_reservation",
+    "manifest",
+    "name_of",
+    "problem_of",
+    "written",
+]
 
 CONTAINER = "resource-reservation"
 _GRACE_S = 1  # what it holds is free once its process has ended, not before
@@ -38,22 +49,30 @@ class Claim(NamedTuple):
 class Making:
     """How reservation pods are made here."""
 
-    namespace: str
-    image: str
-    service_account: str
+    image: str = "ghcr.io/kai-ray/kai-ray:latest"
+    """Must have this package: `python -m kai_ray.gpu.reservation` runs in it."""
+    service_account: str = names.RESERVATION
     runtime_class: str = ""
     requests: Mapping[str, str] | None = None
     """What the container asks for besides the card, such as {"cpu": "10m"}."""
+    cdi: bool = False
+    """Whether devices are named to containers as CDI does."""
 
 
-def name_of(card: Card) -> str:
-    """KAI 0.17: the first eight bytes of a SHA-256 over node and group."""
-    return f"gpu-reservation-{hashlib.sha256(card.key.encode()).hexdigest()[:16]}"
+def name_of(card: Card, attempt: int = 0) -> str:
+    """KAI 0.17: the first eight bytes of a SHA-256 over node and group.
+
+    Later attempts are ours: pods that are made until one is given a certain card.
+    """
+    text = f"{card.key}/{attempt}" if attempt else card.key
+    return f"gpu-reservation-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def manifest(
+    name: str,
     card: Card,
     making: Making,
+    namespace: str,
     resource: str,
     book: Mapping[str, Claim],
     tolerations: list[Any],
@@ -92,8 +111,8 @@ def manifest(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name_of(card),
-            "namespace": making.namespace,
+            "name": name,
+            "namespace": namespace,
             "labels": {names.APP: names.RESERVATION, names.GPU_GROUP: card.group},
             "annotations": {
                 names.DO_NOT_DISRUPT: "true",

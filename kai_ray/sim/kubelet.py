@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from collections import defaultdict
@@ -130,7 +131,7 @@ class Kubelet:
             if uid in books.pods:
                 return True
         wanted, shares = pod_facts.requests(pod), pod_facts.shares(pod, books.shared.card)
-        short = books.shortage(wanted, shares)
+        short = books.shortage(wanted)
         full = books.shared.overfull(shares)
         if full:
             self._refuse(pod, "UnexpectedAdmissionError", f"Pod was rejected: {full}")
@@ -151,7 +152,8 @@ class Kubelet:
             message = "Pod was rejected: the node does not match the pod's node selector"
             self._refuse(pod, "NodeAffinity", message)
             return False
-        books.admit(uid, wanted, pod_facts.host_ports(pod), shares=shares)
+        keeps = pod_facts.kept_group(pod)
+        books.admit(uid, wanted, pod_facts.host_ports(pod), shares=shares, keeps=keeps)
         self._node_of[uid] = name
         return True
 
@@ -167,17 +169,19 @@ class Kubelet:
             for p in self._pods.by_index(BY_NODE, node)
             if (p.get("status") or {}).get("startTime") and not pod_facts.is_finished(p)
         ]
-        for pod in sorted(known, key=lambda p: not held_devices(p)):
+        for pod in sorted(known, key=lambda p: (not held_devices(p), not pod_facts.kept_group(p))):
             uid = pod["metadata"]["uid"]
             ports = pod_facts.host_ports(pod)
             shares = pod_facts.shares(pod, books.shared.card)
-            books.admit(uid, pod_facts.requests(pod), ports, held_devices(pod), shares)
+            keeps = pod_facts.kept_group(pod)
+            books.admit(uid, pod_facts.requests(pod), ports, held_devices(pod), shares, keeps)
             self._node_of[uid] = node
 
     def _start(self, pod: Object, node: Object, pool: NodePool) -> float | None:
         bound = pod_facts.pod_condition(pod, "PodScheduled")
         uid = pod["metadata"]["uid"]
-        if pool.start_delay_seconds:
+        keeps = pod_facts.kept_group(pod)
+        if pool.start_delay_seconds and not keeps:
             since = self._began.setdefault(
                 uid, epoch(bound["lastTransitionTime"]) if bound else self._runtime.clock.now()
             )
@@ -199,7 +203,15 @@ class Kubelet:
         pod_ip = f"10.{128 + (n >> 16) % 128}.{(n >> 8) % 256}.{n % 256}"
         self._began[uid] = self._runtime.clock.now()
         made = self._write(pod, pod_status.running(pod, host, pod_ip, self._stamp(), ids))
+        if keeps and ids and made is not None:
+            self._report(made, ids[0])
         return None if made is None else self._progress(made, pool)
+
+    def _report(self, pod: Object, device: str) -> None:
+        """What the program in a reservation pod does: it says which device it sees."""
+        meta, note = pod["metadata"], {"metadata": {"annotations": {L.RESERVED_GPU: device}}}
+        with contextlib.suppress(NotFound):
+            self._port.patch(R.POD, meta["name"], note, meta["namespace"])
 
     def _holds(self, gate: str) -> bool:
         if gate.startswith("pod/"):

@@ -33,15 +33,12 @@ class NodeBooks:
             change = fresh.get(name, 0) - self.capacity.get(name, 0)
             self.free[name] = self.free.get(name, 0) + change
         self.capacity = fresh
-        held = {i for given in self.devices.values() for i in given} | self.shared.indices()
+        held = {i for given in self.devices.values() for i in given}
         self._idle_gpus = [i for i in range(fresh.get(L.NVIDIA_GPU, 0)) if i not in held]
         heapq.heapify(self._idle_gpus)
 
-    def shortage(self, wanted: dict[str, int], shares: dict[str, int] | None = None) -> str:
-        """The first resource that does not fit, or "". `shares` as in `admit`."""
-        opened = self.shared.new(shares or {})
-        if opened:
-            wanted = {**wanted, L.NVIDIA_GPU: wanted.get(L.NVIDIA_GPU, 0) + opened}
+    def shortage(self, wanted: dict[str, int]) -> str:
+        """The first resource that does not fit, or ""."""
         for name in sorted(wanted):
             if wanted[name] > self.free.get(name, 0) and (wanted[name] > 0):
                 return name
@@ -58,15 +55,17 @@ class NodeBooks:
         ports: frozenset[tuple[str, int]] = frozenset(),
         devices: list[int] | None = None,
         shares: dict[str, int] | None = None,
+        keeps: str = "",
     ) -> None:
         """Books a pod. `devices`: what it already held before a restart of this process.
 
-        `shares` are MiB of devices that it shares, by group: nobody holds those as a whole.
+        `shares` are MiB of devices that it shares, by group: nobody holds those as a whole, but
+        the pod that `keeps` one for the group.
         """
         if uid in self.pods:
             return
         if shares:
-            self.devices_shared[uid] = self._share(uid, shares, devices or [])
+            self.devices_shared[uid] = self.shared.join(uid, shares, devices or [])
             devices = None
         self.pods[uid] = wanted
         if ports:
@@ -82,32 +81,17 @@ class NodeBooks:
         elif count:
             held = min(count, len(self._idle_gpus))
             self.devices[uid] = [heapq.heappop(self._idle_gpus) for _ in range(held)]
+        for index in self.devices.get(uid, ()) if keeps else ():
+            self.shared.keep(uid, keeps, index)
 
     def given(self, uid: str) -> list[int]:
         """The devices that a pod uses, alone or with others."""
         return [*self.devices.get(uid, ()), *self.devices_shared.get(uid, ())]
 
-    def _share(self, uid: str, shares: dict[str, int], known: list[int]) -> list[int]:
-        """Opens the devices that are new to sharing, those the pod held before if they are free."""
-        wish = dict(zip(shares, known, strict=False))
-        opened: dict[str, int] = {}
-        for group in shares:
-            if self.shared.new({group: 0}) and self._idle_gpus:
-                index = wish.get(group, -1)
-                index = index if index in self._idle_gpus else self._idle_gpus[0]
-                self._idle_gpus.remove(index)
-                heapq.heapify(self._idle_gpus)
-                self.free[L.NVIDIA_GPU] = self.free.get(L.NVIDIA_GPU, 0) - 1
-                opened[group] = index
-        return self.shared.join(uid, shares, opened)
-
     def release(self, uid: str) -> None:
         self.ports.pop(uid, None)
         self.devices_shared.pop(uid, None)
-        for index in self.shared.leave(uid):
-            self.free[L.NVIDIA_GPU] = self.free.get(L.NVIDIA_GPU, 0) + 1
-            if index < self.capacity.get(L.NVIDIA_GPU, 0):
-                heapq.heappush(self._idle_gpus, index)
+        self.shared.leave(uid)
         wanted = self.pods.pop(uid, None)
         if wanted is None:
             return

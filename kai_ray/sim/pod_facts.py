@@ -130,9 +130,17 @@ def card_mib(node: Object) -> int:
     return int(label) // 100 * 100 or 100 if label.isdigit() else 100
 
 
+def kept_group(pod: Object) -> str:
+    """The group that a reservation pod keeps its device for; "" of any other pod."""
+    labels = pod["metadata"].get("labels") or {}
+    return labels.get(L.GPU_GROUP, "") if labels.get(L.APP) == L.RESERVATION else ""
+
+
 def shares(pod: Object, card: int) -> dict[str, int]:
     """MiB of each shared device that the pod was given, by the group that shares it."""
     labels = pod["metadata"].get("labels") or {}
+    if labels.get(L.APP) == L.RESERVATION:
+        return {}
     groups = {v for k, v in labels.items() if k == L.GPU_GROUP or k.startswith(L.GPU_GROUP + "/")}
     if not groups:
         return {}

@@ -1,62 +1,48 @@
-"""The GPUs of one simulated node that several pods share, as its device plugin keeps them."""
+"""The GPUs of one simulated node that several pods share: who keeps each, and who uses it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-
-@dataclass(slots=True)
-class SharedGpu:
-    """One device and what each pod holds of its memory, MiB."""
-
-    index: int
-    users: dict[str, int] = field(default_factory=dict[str, int])
-
-    @property
-    def used(self) -> int:
-        return sum(self.users.values())
-
 
 class SharedGpus:
-    """Devices by the name of the group that shares them."""
+    """A judge of its own: it counts what pods were promised, and knows no scheduler's books.
+
+    The device of a group is the one that its reservation pod was given.
+    """
 
     def __init__(self, card: int) -> None:
         self.card = card  # MiB of each device
-        self._devices: dict[str, SharedGpu] = {}
+        self._kept: dict[str, int] = {}  # group -> index of the device
+        self._keepers: dict[str, str] = {}  # uid of a reservation pod -> group
+        self._users: dict[int, dict[str, int]] = {}  # index -> uid -> MiB
 
-    def new(self, shares: dict[str, int]) -> int:
-        """How many devices have to be opened for a pod."""
-        return sum(group not in self._devices for group in shares)
+    def keep(self, uid: str, group: str, index: int) -> None:
+        """A reservation pod was given a device."""
+        self._kept[group] = index
+        self._keepers[uid] = group
 
     def overfull(self, shares: dict[str, int]) -> str:
-        """What is wrong with giving a pod these parts, or ""."""
+        """What is wrong with giving a pod these parts, MiB by group, or ""."""
         for group, amount in shares.items():
-            device = self._devices.get(group)
-            used = device.used if device else 0
+            if group not in self._kept:
+                return f"nobody keeps a GPU for group {group}"
+            used = sum(self._users.get(self._kept[group], {}).values())
             if used + amount > self.card:
                 return f"GPU of group {group} has {self.card - used} MiB left, requested: {amount}"
         return ""
 
-    def join(self, uid: str, shares: dict[str, int], indices: dict[str, int]) -> list[int]:
-        """Gives a pod its parts; `indices` name the devices of groups that are new."""
-        for group, amount in shares.items():
-            device = self._devices.get(group)
-            if device is None:
-                if group not in indices:
-                    continue
-                device = self._devices[group] = SharedGpu(indices[group])
-            device.users[uid] = amount
-        return [self._devices[group].index for group in shares if group in self._devices]
+    def join(self, uid: str, shares: dict[str, int], known: list[int]) -> list[int]:
+        """Gives a pod its parts; `known` are the devices that it held before a restart, if any."""
+        indices = known or [self._kept[group] for group in shares if group in self._kept]
+        for index, amount in zip(indices, shares.values(), strict=False):
+            self._users.setdefault(index, {})[uid] = amount
+        return indices
 
-    def leave(self, uid: str) -> list[int]:
-        """Takes a pod off its devices; answers those that nobody shares any more."""
-        left: list[int] = []
-        for group, device in list(self._devices.items()):
-            if device.users.pop(uid, None) is not None and not device.users:
-                del self._devices[group]
-                left.append(device.index)
-        return left
-
-    def indices(self) -> set[int]:
-        """Devices that are shared now."""
-        return {device.index for device in self._devices.values()}
+    def leave(self, uid: str) -> None:
+        """A pod has ended, be it one that keeps a device or one that uses some."""
+        group = self._keepers.pop(uid, None)
+        if group is not None and group not in self._keepers.values():
+            self._kept.pop(group, None)
+        for index in [i for i, users in self._users.items() if uid in users]:
+            del self._users[index][uid]
+            if not self._users[index]:
+                del self._users[index]

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from kai_ray.api import labels, quantity
 from kai_ray.cluster.port import Object
+from kai_ray.encode.reservations import is_reservation
 
 
 def gpus(pod: Object) -> float:
-    """GPUs that a pod has or asks for, parts included. What cannot be read counts as none."""
+    """GPUs that a pod has or asks for, parts included. What cannot be read counts as none.
+
+    A pod that keeps a card for others has none of its own.
+    """
+    if is_reservation(pod):
+        return 0.0
     annotations = pod["metadata"].get("annotations") or {}
     given = shares(pod)
     if given:
@@ -35,6 +41,8 @@ def gpus(pod: Object) -> float:
 def shares(pod: Object) -> dict[str, float]:
     """The cards that a bound pod shares, by the name of their group, and its part of each."""
     meta = pod["metadata"]
+    if is_reservation(pod):
+        return {}
     prefix = f"{labels.GPU_GROUP}/"
     stated = (meta.get("labels") or {}).items()
     groups = {str(v) for k, v in stated if k == labels.GPU_GROUP or k.startswith(prefix)}
