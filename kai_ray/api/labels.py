@@ -69,6 +69,10 @@ NODE_TOPOLOGY_POLICY = "kai.scheduler/node-topology-policy"  # on pods: single-n
 NODE_ZONES = "kai.scheduler/zones"  # on nodes: NUMA cells and link groups, as JSON
 LINKS_PREDICTED = "kai.scheduler/gpu-links-predicted"  # on pods, like NUMA_PREDICTED
 MANAGED_NAMESPACE = "kai.scheduler/managed"
+#: On a workload: "one-by-one" starts pods that its autoscaler asks for as they fit.
+GROWTH = "kai.scheduler/growth"
+#: On a PodGroup: JSON, subgroup -> pods asked for. They start together, once the minimum runs.
+GROWS_TOGETHER = "kai.scheduler/grows-together"
 MIN_MEMBER = "kai.scheduler/min-member"
 GPU_PORTION = "kai.scheduler/gpu-portion"  # on a bound pod: the part of each device it was given
 GPU_DEVICES = "kai.scheduler/gpu-devices"  # on the same: the UUIDs of those devices

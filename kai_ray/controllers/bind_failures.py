@@ -19,13 +19,15 @@ class Failure:
 
 
 class BindFailures:
-    """`on_change` is called with the gang whenever something about its failures changes."""
+    """`on_change` is called with the gang whenever something about its failures changes, `on_fail`
+    with (node, gang, message) for each bind that failed."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._known: dict[Key, Failure] = {}
         self._by_group: dict[Key, dict[Key, Failure]] = {}
         self.on_change: Callable[[Key], None] = lambda group: None
+        self.on_fail: Callable[[str, Key, str], None] = lambda node, group, message: None
 
     def note(self, pod: Key, uid: str, group: Key, message: str) -> int:
         """One more failure; returns how many there are now."""
@@ -35,6 +37,9 @@ class BindFailures:
         self._known[pod] = Failure(uid, group, count, message)
         self._by_group.setdefault(group, {})[pod] = self._known[pod]
         self.on_change(group)
+        node = self._encoder.pods.on_its_way_to(pod)
+        if node:
+            self.on_fail(node, group, message)
         return count
 
     def count(self, pod: Key, uid: str) -> int:

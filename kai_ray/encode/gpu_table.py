@@ -86,13 +86,13 @@ def build(
     grants: Mapping[Key, Grants],
 ) -> GpuArrays:
     """`pod_at(row)` names the pod of a task row; `usable` [N] are nodes that quotas count."""
-    if not needed(shapes):
+    if not needed(shapes) and not any(row.bad for row in rows):
         return NOTHING
     asks = [shape.gpu for shape in shapes]
     memory = np.array([card_mib(row.labels) for row in rows], dtype=np.int64)
     known = memory[memory > 100]
     kind = np.array([ask.kind for ask in asks], dtype=np.int8)
-    holds, groups = _holds(tasks, kind, pod_at, grants)
+    holds, groups, closed = _holds(rows, tasks, kind, pod_at, grants)
     pairs = np.array(holds, dtype=np.int32).reshape(-1, 2).T.copy()
     gpus = Gpus(
         memory=memory,
@@ -112,17 +112,20 @@ def build(
             for row, counts in zip(rows, usable.tolist(), strict=True)
             if counts
         ),
+        closed=closed,
     )
     return GpuArrays(gpus, groups)
 
 
 def _holds(
+    rows: Sequence[NodeRow],
     tasks: Tasks,
     kind: NDArray[np.int8],
     pod_at: Callable[[int], tuple[Key, Object | None]],
     grants: Mapping[Key, Grants],
-) -> tuple[list[tuple[int, int]], dict[int, list[str]]]:
-    """(task row, slot) of each shared device, and the groups of each node in the order of slots."""
+) -> tuple[list[tuple[int, int]], dict[int, list[str]], tuple[tuple[int, int], ...]]:
+    """(task row, slot) of each shared device; the groups of each node in the order of slots; and
+    (node row, slot) of devices that are set aside."""
     sharing = np.isin(kind[tasks.klass], [int(k) for k in SHARED]) & (tasks.node >= 0)
     held: list[tuple[int, int, str]] = []
     for row in np.flatnonzero(sharing).tolist():
@@ -134,8 +137,17 @@ def _holds(
             if granted is not None and granted.uid in ("", uid):
                 found = granted.groups
         held += [(row, int(tasks.node[row]), group) for group in found]
+    shared = {(node, group) for _, node, group in held}
+    aside = {(node, name) for node, row in enumerate(rows) for name in _aside(row, node, shared)}
     groups: dict[int, list[str]] = {}
-    for node, group in sorted({(node, group) for _, node, group in held}):
+    for node, group in sorted(shared | aside):
         groups.setdefault(node, []).append(group)
     slot = {(n, g): i for n, of in groups.items() for i, g in enumerate(of)}
-    return [(row, slot[node, group]) for row, node, group in held], groups
+    holds = [(row, slot[node, group]) for row, node, group in held]
+    return holds, groups, tuple((node, slot[node, name]) for node, name in sorted(aside))
+
+
+def _aside(row: NodeRow, node: int, shared: set[tuple[int, str]]) -> list[str]:
+    """Devices of a node that nobody more may have, but for those its kubelet hides already."""
+    others = [name for name in row.bad if (node, name) not in shared]
+    return [name for name in row.bad if (node, name) in shared] + others[row.lost :]

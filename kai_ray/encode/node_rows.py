@@ -13,7 +13,7 @@ from kai_ray.api.labels import GPU_RESOURCES, QUARANTINED_UNTIL
 from kai_ray.cluster.port import Object
 from kai_ray.scheduler.snapshot import Bools, Codes, Ints, Nodes
 
-from . import requests, zone_rows
+from . import bad_devices, requests, zone_rows
 from .problems import text, texts
 from .selectors import NODE_NAME, integer
 from .shape import Toleration
@@ -36,6 +36,8 @@ class NodeRow(NamedTuple):
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     zones: ZoneRow | None = None  # what the node's own annotation tells
+    bad: tuple[str, ...] = ()  # devices that are set aside
+    lost: int = 0  # GPUs that its kubelet does not offer any more
 
 
 def read(node: Object) -> NodeRow:
@@ -43,6 +45,7 @@ def read(node: Object) -> NodeRow:
     spec = node.get("spec") or {}
     status = node.get("status") or {}
     raw = status.get("allocatable") or status.get("capacity") or {}
+    bad = tuple(d.name for d in bad_devices.read(node["metadata"].get("annotations") or {}))
     return NodeRow(
         ready=_ready(status.get("conditions") or ())
         and not _leaving(node)
@@ -62,7 +65,21 @@ def read(node: Object) -> NodeRow:
         zones=zone_rows.read_annotation(
             (node["metadata"].get("annotations") or {}).get(names.NODE_ZONES)
         ),
+        bad=bad,
+        lost=_lost(status) if bad else 0,
     )
+
+
+def _lost(status: dict[str, Any]) -> int:
+    """Whole GPUs that the node has and its kubelet does not offer: its device plugin took them."""
+    have, offered = status.get("capacity") or {}, status.get("allocatable") or {}
+    lost = sum(
+        requests.amount(name, have[name], f"status.capacity[{name}]")
+        - requests.amount(name, offered.get(name, 0), f"status.allocatable[{name}]")
+        for name in GPU_RESOURCES
+        if name in have
+    )
+    return max(lost, 0)
 
 
 def inert() -> NodeRow:

@@ -320,6 +320,11 @@ class PodTable:
         namespace, group, _ = self._encoder.gangs.leaves.key(int(row[LEAF]))
         return Key(namespace, group) in self._encoder.gangs
 
+    def on_its_way_to(self, pod: Key) -> str:
+        """The node that a pod is being bound to; "" for any other pod."""
+        assumed = self._assumed.get(pod)
+        return assumed[1] if assumed is not None else self._requested.get(pod, "")
+
     def forget(self, pod: Key) -> None:
         if self._assumed.pop(pod, None) is not None:
             self._again([pod])
