@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.dra import objects as o
@@ -75,6 +75,7 @@ def _world(kinds: list[Kind], held: set[int]) -> Planned:
 
 @_SETTINGS
 @given(_kinds, st.sets(st.integers(0, 5), max_size=2), st.lists(_wants, min_size=1, max_size=4))
+@example([(0, 0), (0, 1), (1, 0)], set(), [[(f"{DOMAIN}.a == 0", 2)], [(f"{DOMAIN}.b == 0", 2)]])
 def test_pods_get_devices_exactly_if_they_exist_beside_those_before(
     kinds: list[Kind], held: set[int], pods: list[list[Want]]
 ) -> None:
