@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.real.operators import dashboard
 from tests.real.operators.kinds import ADMISSION, FLAG, LONE, ROUTES
 from tests.real.operators.operators import Operators
 from tests.real.operators.seen import Seen
-from tests.real.operators.workloads import QUEUE
+from tests.real.operators.workloads import QUEUE, RUN_FOR
 
 NODES, GPUS = 16, 8
 #: A job of the simulated Ray heads runs as long.
@@ -48,6 +49,40 @@ class Fleet:
     def get(self, namespace: str, manifest: Object) -> Object:
         name = manifest["metadata"]["name"]
         return self.plane.port.get(resource_of(manifest), name, namespace)
+
+    def wait(
+        self, namespace: str, manifest: Object, done: Callable[[Object], bool], seconds: float = 60
+    ) -> Object:
+        """The stored object, once `done` of it or after `seconds`: the caller asserts."""
+        end = time.monotonic() + seconds
+        while True:
+            found = self.get(namespace, manifest)
+            if (found.get("status") and done(found)) or time.monotonic() > end:
+                return found
+            time.sleep(0.2)
+
+    @staticmethod
+    def until(done: Callable[[], bool], seconds: float = 60) -> bool:
+        """Whether it came to that in time."""
+        end = time.monotonic() + seconds
+        while not (fine := done()) and time.monotonic() < end:
+            time.sleep(0.2)
+        return fine
+
+    def ended_group(self, namespace: str, workload: str, seconds: float = 60) -> Object:
+        """The workload's only PodGroup, once none of its pods is left."""
+        end = time.monotonic() + seconds
+        while True:
+            (group,) = self.pod_groups(namespace, workload)
+            if group["status"]["phase"] in ("Finished", "Failed") or time.monotonic() > end:
+                return group
+            time.sleep(0.2)
+
+    def end_pod(self, pod: Object) -> None:
+        """Has the simulated kubelet end it."""
+        meta = pod["metadata"]
+        patch = {"metadata": {"annotations": {RUN_FOR: "0s"}}}
+        self.plane.port.patch(R.POD, meta["name"], patch, meta["namespace"])
 
     def pod_groups(self, namespace: str, workload: str) -> list[Object]:
         found = self.plane.port.list(R.POD_GROUP, namespace).items

@@ -8,7 +8,6 @@ at that place, with certificates of an authority that the API server is told to 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta

@@ -6,7 +6,7 @@ import pytest
 
 from kai_ray.cluster.port import Object
 from tests.real.operators.fleet import Fleet
-from tests.real.operators.kinds import FITS, KINDS, TOO_BIG, Kind, table
+from tests.real.operators.kinds import FITS, TOO_BIG, Kind, table
 from tests.real.operators.seen import all_bound, node_of
 from tests.real.operators.workloads import QUEUE
 

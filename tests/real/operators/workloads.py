@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,17 @@ def autoscaled(spec: Object, least: int, most: int) -> Object:
     """The same cluster under Ray's autoscaler, which may have from `least` to `most` replicas."""
     group = {**spec["workerGroupSpecs"][0], "minReplicas": least, "maxReplicas": most}
     return {**spec, "enableInTreeAutoscaling": True, "workerGroupSpecs": [group]}
+
+
+def with_dashboard(spec: Object, port: int) -> Object:
+    """The same cluster, its head's dashboard on another port."""
+    head = copy.deepcopy(spec["headGroupSpec"])
+    head["rayStartParams"]["dashboard-port"] = str(port)
+    ports = {"gcs-server": 6379, "dashboard": port, "client": 10001}
+    head["template"]["spec"]["containers"][0]["ports"] = [
+        {"name": name, "containerPort": number} for name, number in ports.items()
+    ]
+    return {**spec, "headGroupSpec": head}
 
 
 def ray_cluster(name: str, spec: Object) -> Object:
