@@ -1,8 +1,9 @@
 """Admission policies in CEL: what the API server itself can decide, also while we are down.
 
-`routing` gives pods of managed namespaces our scheduler name (MutatingAdmissionPolicy). The others
-refuse what could never be granted (ValidatingAdmissionPolicy). All of them are made here, printed
-by `kai policies` and shipped by the chart. Pods of other schedulers match none of them.
+`routing` gives pods of managed namespaces our scheduler name, another policy wires containers that
+share GPUs to what they will be told (MutatingAdmissionPolicy). The others refuse what could never
+be granted (ValidatingAdmissionPolicy). All of them are made here, printed by `kai policies` and
+shipped by the chart. Pods of other schedulers match none of them.
 
 Served by default: ValidatingAdmissionPolicy v1 from Kubernetes 1.30 on, MutatingAdmissionPolicy v1
 from 1.36 on; before, the webhook does the routing.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from kai_ray.admission import policy_pods, policy_queues
+from kai_ray.admission import policy_env, policy_pods, policy_queues
 from kai_ray.api import labels as names
 from kai_ray.cluster.port import ApiError, Object
 from kai_ray.encode.settings import EncodeConfig
@@ -39,6 +40,8 @@ def policies(
     if mutating:
         found += routing(scheduler_names[0], mutating)
     ours = f"object.spec.schedulerName in {json.dumps(list(scheduler_names))}"
+    if mutating:
+        found += _wiring(ours, mutating)
     for name, spec in (*policy_pods.specs(ours).items(), *policy_queues.specs().items()):
         found += _validating(name, spec)
     return found
@@ -63,6 +66,15 @@ def routing(scheduler_name: str, version: str = "v1") -> list[Object]:
     binding = _object("MutatingAdmissionPolicyBinding", version, ROUTING)
     managed = {"matchLabels": {names.MANAGED_NAMESPACE: "true"}}
     binding["spec"] = {"policyName": ROUTING, "matchResources": {"namespaceSelector": managed}}
+    return [policy, binding]
+
+
+def _wiring(ours: str, version: str) -> list[Object]:
+    """Containers that share GPUs get their variables."""
+    policy = _object("MutatingAdmissionPolicy", version, policy_env.ENVIRONMENT)
+    policy["spec"] = policy_env.spec(ours)
+    binding = _object("MutatingAdmissionPolicyBinding", version, policy_env.ENVIRONMENT)
+    binding["spec"] = {"policyName": policy_env.ENVIRONMENT}
     return [policy, binding]
 
 

@@ -60,6 +60,7 @@ class BindRequests:
         self._nodes = runtime.informer(kinds.NODE)
         self._requests = runtime.informer(kinds.BIND_REQUEST)
         self._requests.on_change(self._changed)
+        self._cards.setup(runtime, self.name)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:

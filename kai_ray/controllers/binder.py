@@ -68,6 +68,7 @@ class Binder:
         self._pods = runtime.informer(kinds.POD)
         self._nodes = runtime.informer(kinds.NODE)
         self._pods.on_change(self._pod_changed)
+        self._cards.setup(runtime, "" if self._by_request else self.name)
         self._claims = Claims(runtime)
         self._devices = DeviceClaims(runtime)
 

@@ -61,13 +61,19 @@ class CardClaims:
         self._open: dict[Key, _Open] = {}
         self._on_card: dict[Card, set[Key]] = {}
         self._stirred: set[Key] = set()
+        self._wake: list[str] = []
+        self.me = ""
+        """The name that stands in claims of this scheduler."""
         self._lost: dict[Card, dict[str, Claim]] = {}
         self._gone: set[str] = set()  # reservation pods that a cache may still show
 
-    def setup(self, runtime: Runtime, wake: Sequence[str]) -> None:
-        """`wake` names the controllers that wait for devices."""
+    def setup(self, runtime: Runtime, wake: str = "") -> None:
+        """Called by each controller that uses this; `wake` is its name if it waits for devices."""
+        if wake:
+            self._wake.append(wake)
+        if self.me:
+            return
         self._runtime = runtime
-        self._wake = tuple(wake)
         self.me = self._config.identity or _identity(runtime.clock.now())
         self._pods = runtime.informer(kinds.POD)
         self._nodes = runtime.informer(kinds.NODE)

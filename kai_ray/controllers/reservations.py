@@ -40,7 +40,7 @@ class Reservations:
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._claims.setup(runtime, ("binder", "bind-requests"))
+        self._claims.setup(runtime)
         self._nodes = runtime.informer(kinds.NODE)
         self._pods = runtime.informer(kinds.POD)
         self._requests = runtime.informer(kinds.BIND_REQUEST)

@@ -41,11 +41,11 @@ class Composition:
     def controllers(self) -> list[Controller]:
         chosen, control = self.config.components, self.control
         if "scheduler" not in chosen:
-            binding = [control.events, control.requests] if "binder" in chosen else []
+            binding = [control.events, control.reservations, control.requests]
+            binding = binding if "binder" in chosen else []
             return [self.podgrouper, *binding]
-        found = [c for c in control.controllers() if c is not control.requests]
-        if "binder" in chosen:
-            found.insert(found.index(control.binder) + 1, control.requests)
+        elsewhere = () if "binder" in chosen else (control.requests, control.reservations)
+        found = [c for c in control.controllers() if c not in elsewhere]
         return [self.podgrouper, *found, self.shards]
 
     def close(self) -> None:

@@ -53,9 +53,27 @@ def test_two_halves_share_a_card_and_say_so() -> None:
         assert {meta["annotations"][L.RECEIVED_TYPE] for meta in found} == {"Fraction"}
         assert {meta["annotations"][L.GPU_PORTION] for meta in found} == {"0.50"}
         assert list(cards(c, ["a", "b"]).values()) == [2]
-        env = get(c, R.POD, "a")["spec"]["containers"][0]["env"]
-        field = {"fieldPath": f"metadata.annotations['{L.GPU_PORTION}']"}
-        assert env == [{"name": "GPU_PORTION", "valueFrom": {"fieldRef": field}}]
+
+
+def test_the_container_is_told_its_devices_through_a_config_map_of_the_pod() -> None:
+    with cluster() as c:
+        c.client.create(R.POD, shares("a", gpu_fraction="0.5"))
+        assert running(c, ["a"])
+        made = get(c, R.POD, "a")
+        (container,) = made["spec"]["containers"]
+        referred = {e["name"]: e["valueFrom"]["configMapKeyRef"] for e in container["env"]}
+        name = made["metadata"]["annotations"][L.SHARED_GPU_CONFIG] + "-0"
+        assert {ref["name"] for ref in referred.values()} == {name}
+        told = get(c, R.CONFIG_MAP, name)
+        (device,) = held_devices(made)
+        assert told["data"] == {
+            "NVIDIA_VISIBLE_DEVICES": f"GPU-n-0-{device}",
+            "GPU_PORTION": "0.50",
+            "RUNAI_NUM_OF_GPUS": "0.50",
+        }
+        assert told["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+        needed = {key for key, ref in referred.items() if not ref.get("optional")}
+        assert needed == set(told["data"])
 
 
 def test_books_of_groups_and_queues_show_parts() -> None:
