@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +19,7 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from .kube_pool import make_pool
+from .kube_access import Access, Way
 from .kubeconfig import Connection
 from .port import (
     AlreadyExists,
@@ -40,9 +41,6 @@ CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
 ATTEMPTS = 4
 LONGEST_WAIT_S = 10.0
-STREAMS = 256
-TOKEN_FILE_FRESH_S = 60.0
-USER_AGENT = "kai-ray"
 
 _BY_REASON: Mapping[str, type[ApiError]] = {
     kind.reason: kind
@@ -84,24 +82,9 @@ class Transport:
         timeout_s: float = READ_TIMEOUT_S,
         attempts: int = ATTEMPTS,
     ) -> None:
-        self._connection = connection
         self._attempts = attempts
         self._timeout = urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, timeout_s), read=timeout_s)
-        self._plugin: Any = None
-        certificate = None
-        if connection.client_cert_pem and connection.client_key_pem:
-            certificate = (connection.client_cert_pem, connection.client_key_pem)
-        if connection.plugin is not None:
-            from .kube_plugin import PluginCredentials
-
-            self._plugin = PluginCredentials(connection.plugin)
-            certificate = self._plugin.certificate or certificate
-        self._fixed_headers = _fixed_headers(connection)
-        self._file_token = ""
-        self._file_read_at = float("-inf")
-        self._pool = make_pool(connection, certificate, connections)
-        # Streams stay open for minutes, one a watch: they must not crowd the short requests out.
-        self._streams = make_pool(connection, certificate, STREAMS)
+        self._access = Access(connection, connections)
 
     def send(
         self,
@@ -114,96 +97,88 @@ class Transport:
         patient: bool = True,
     ) -> bytes:
         """The body of a 2xx answer. `patient` False hands a 429 to the caller at once."""
-        for attempt in range(self._attempts):
-            last = attempt == self._attempts - 1
+        url = path + ("?" + urlencode(query) if query else "")
+        more = {"Content-Type": content_type} if body is not None else {}
+        attempt, renewed = 0, False
+        while True:
+            attempt += 1
+            last = attempt >= self._attempts
+            way = self._access.way()
+            way.headers.update(more)
             try:
-                response = self._request(method, path, query, body, content_type)
+                response = way.pool.request(
+                    method,
+                    way.server + url,
+                    body=body,
+                    headers=way.headers,
+                    timeout=self._timeout,
+                    retries=False,
+                )
             except HTTPError as error:
-                if method == "GET" and not last:
+                if not renewed and _distrusts(error) and self._access.refused(way):
+                    renewed, attempt = True, attempt - 1
+                elif method == "GET" and not last:
                     time.sleep(0.05 * 2**attempt)
-                    continue
-                raise self._unreachable(error) from error
+                else:
+                    raise _unreachable(way, error) from error
+                continue
             if response.status < 300:
                 return response.data
+            if response.status == 401 and not renewed and self._access.refused(way):
+                renewed, attempt = True, attempt - 1
+                continue
             refusal = error_of(response.status, response.data, response.headers)
             wait_s = _wait_s(response, refusal) if patient and not last else None
             if wait_s is None:
                 raise refusal
             log.info("%s %s: %s; again in %.1f s", method, path, refusal, wait_s)
             time.sleep(wait_s)
-        raise AssertionError("unreachable")
 
     def stream(
         self, path: str, query: Mapping[str, str], read_timeout_s: float
     ) -> urllib3.BaseHTTPResponse:
         """An open answer whose body is read as it comes. Raises ApiError if refused."""
-        try:
-            response = self._streams.request(
-                "GET",
-                self._connection.server + path,
-                fields=dict(query),
-                headers=self._headers(),
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=read_timeout_s),
-                preload_content=False,
-                retries=False,
-            )
-            if response.status >= 300:
+        for last in (False, True):
+            way = self._access.way()
+            try:
+                response = way.streams.request(
+                    "GET",
+                    way.server + path,
+                    fields=dict(query),
+                    headers=way.headers,
+                    timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=read_timeout_s),
+                    preload_content=False,
+                    retries=False,
+                )
+                if response.status < 300:
+                    return response
                 data = response.read()
                 response.release_conn()
-                raise error_of(response.status, data, response.headers)
-        except HTTPError as error:
-            raise self._unreachable(error) from error
-        return response
+            except HTTPError as error:
+                if not last and _distrusts(error) and self._access.refused(way):
+                    continue
+                raise _unreachable(way, error) from error
+            if response.status == 401 and not last and self._access.refused(way):
+                continue
+            raise error_of(response.status, data, response.headers)
+        raise AssertionError("unreachable")
 
     def close(self) -> None:
-        self._pool.clear()
-        self._streams.clear()
+        self._access.close()
 
-    def _request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: bytes | None,
-        content_type: str,
-    ) -> urllib3.BaseHTTPResponse:
-        headers = self._headers()
-        url = self._connection.server + path
-        if query:
-            url += "?" + urlencode(query)
-        if body is not None:
-            headers["Content-Type"] = content_type
-        return self._pool.request(
-            method,
-            url,
-            body=body,
-            headers=headers,
-            timeout=self._timeout,
-            retries=False,
-        )
 
-    def _headers(self) -> urllib3.HTTPHeaderDict:
-        headers = self._fixed_headers.copy()
-        if self._plugin is not None:
-            headers.update(self._plugin.headers())
-        elif self._connection.token_file and not self._connection.token:
-            headers["Authorization"] = f"Bearer {self._token_from_file()}"
-        return headers
+def _unreachable(way: Way, error: Exception) -> Unavailable:
+    return Unavailable(f"no answer from {way.server}: {_words(error)}")
 
-    def _token_from_file(self) -> str:
-        # Mounted service account tokens are replaced while we run.
-        now = time.monotonic()
-        if now - self._file_read_at > TOKEN_FILE_FRESH_S:
-            try:
-                with open(self._connection.token_file, encoding="utf-8") as file:
-                    self._file_token = file.read().strip()
-            except OSError as error:
-                raise Unauthorized(f"cannot read the token file: {error}") from error
-            self._file_read_at = now
-        return self._file_token
 
-    def _unreachable(self, error: Exception) -> Unavailable:
-        return Unavailable(f"no answer from {self._connection.server}: {_words(error)}")
+def _distrusts(error: BaseException | None) -> bool:
+    """Whether the server's certificate was not trusted: then nothing has been sent."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        inner = error.args[0] if error.args else None
+        error = error.__cause__ or (inner if isinstance(inner, BaseException) else None)
+    return False
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
@@ -240,18 +215,6 @@ def shut(response: urllib3.BaseHTTPResponse) -> None:
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
         except OSError:
             log.debug("the stream was closed already")
-
-
-def _fixed_headers(connection: Connection) -> urllib3.HTTPHeaderDict:
-    headers = urllib3.HTTPHeaderDict({"Accept": "application/json", "User-Agent": USER_AGENT})
-    if connection.token:
-        headers["Authorization"] = f"Bearer {connection.token}"
-    elif connection.username:
-        credentials = f"{connection.username}:{connection.password}"
-        headers.update(urllib3.make_headers(basic_auth=credentials))
-    for name, value in connection.impersonate:
-        headers.add(name, value)  # a user may have several groups
-    return headers
 
 
 def _wait_s(response: urllib3.BaseHTTPResponse, refusal: ApiError) -> float | None:

@@ -1,4 +1,4 @@
-"""Credentials of exec and auth-provider users, by way of the `kubernetes` package.
+"""Credentials of auth-provider users, by way of the `kubernetes` package.
 
 That package is imported only here and only for such users: it costs half a second.
 """
@@ -23,7 +23,7 @@ class PluginCredentials:
         self._lock = threading.Lock()
         self._configuration = Configuration()
         user = kubeconfig["users"][0]["user"]
-        what = user.get("exec", {}).get("command") or user.get("auth-provider", {}).get("name")
+        what = user["auth-provider"].get("name")
         try:
             loader = KubeConfigLoader(kubeconfig, config_base_path="")
             loader.load_and_set(self._configuration)

@@ -3,7 +3,7 @@
 Follows kubectl's rules: an explicit file stands alone; else every file of `$KUBECONFIG`, merged so
 that the first to say something wins; else `~/.kube/config`; else, inside a pod, the service
 account. Paths in a file are relative to that file. Plain cases need nothing but this module; users
-that name an exec or auth-provider plugin are left to the `kubernetes` package (`kube_plugin.py`).
+that name an auth-provider are left to the `kubernetes` package (`kube_plugin.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import base64
 import binascii
 import os
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,9 @@ class Connection:
     username: str = ""
     password: str = ""
     impersonate: tuple[tuple[str, str], ...] = ()  # header, value
-    plugin: Config | None = None  # a kubeconfig of one context whose user needs a plugin
+    plugin: Config | None = None  # a kubeconfig of one context whose user has an auth-provider
+    exec_user: Config | None = None  # the `exec` of a user whose credentials a program gives
+    reload: Callable[[], Connection] | None = None  # reads again what this was made from
 
     def __repr__(self) -> str:
         # Credentials must not reach logs by way of a traceback or a debug print.
@@ -59,7 +63,11 @@ class Connection:
 
 
 def load(path: str | None = None, context: str | None = None) -> Connection:
-    """The connection that kubectl would use. Raises KubeconfigError."""
+    """The connection that kubectl would use; its `reload` is this call. Raises KubeconfigError."""
+    return replace(_load(path, context), reload=partial(load, path, context))
+
+
+def _load(path: str | None, context: str | None) -> Connection:
     config = read(path)
     if not config["contexts"] and not config["clusters"] and path is None:
         inside = in_cluster()
@@ -109,6 +117,7 @@ def resolve(config: Config, context: str | None = None) -> Connection:
         proxy_url=cluster.get("proxy-url") or "",
         **_credentials(user, f"users[{user_name}].user"),
         plugin=_plugin(config, name, user),
+        exec_user=user["exec"] if user.get("exec") and not user.get("token") else None,
     )
 
 
@@ -227,6 +236,9 @@ def _merge(into: Config, content: Config, file: Path) -> None:
             for field in _PATH_FIELDS.get(section, ()):
                 if values.get(field):
                     values[field] = str(file.parent / Path(str(values[field])).expanduser())
+            if "/" in str((values.get("exec") or {}).get("command") or ""):
+                command = str(file.parent / str(values["exec"]["command"]))
+                values["exec"] = {**values["exec"], "command": command}
             into[section].setdefault(str(entry["name"]), values)
 
 
@@ -263,7 +275,7 @@ def _credentials(user: Config, where: str) -> dict[str, Any]:
 
 def _plugin(config: Config, context: str, user: Config) -> Config | None:
     """The single-context file that the `kubernetes` package is given, if the user needs it."""
-    if not (user.get("exec") or user.get("auth-provider")) or user.get("token"):
+    if not user.get("auth-provider") or user.get("exec") or user.get("token"):
         return None
     chosen = config["contexts"][context]
     return {

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from kai_ray.cluster import kubeconfig
-from kai_ray.cluster.kube_plugin import PluginCredentials
 from kai_ray.cluster.kubeconfig import KubeconfigError
 
 
@@ -166,43 +165,3 @@ def test_writing_keeps_what_others_wrote(tmp_path: Path) -> None:
     assert set(kubeconfig.read(str(file))["contexts"]) == {"x"}
     assert yaml.safe_load(file.read_text())["current-context"] == ""
     assert sorted(p.name for p in file.parent.iterdir()) == ["config"], "no scratch files stay"
-
-
-def plugin_script(tmp_path: Path, answer: str) -> str:
-    script = tmp_path / "plugin.sh"
-    script.write_text(f"#!/bin/sh\necho x >> {tmp_path}/calls\ncat <<'END'\n{answer}\nEND\n")
-    script.chmod(0o755)
-    return str(script)
-
-
-def exec_user(command: str) -> dict[str, Any]:
-    return {
-        "exec": {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "command": command,
-            "interactiveMode": "Never",
-        }
-    }
-
-
-def test_exec_plugins_are_asked_for_a_token(tmp_path: Path) -> None:
-    answer = (
-        '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
-        ' "status": {"token": "from-plugin"}}'
-    )
-    path = save(tmp_path / "config", whole(exec_user(plugin_script(tmp_path, answer))))
-    found = kubeconfig.load(path)
-    assert found.plugin is not None
-    headers = PluginCredentials(found.plugin).headers()
-    assert {key.lower(): value for key, value in headers.items()} == {
-        "authorization": "Bearer from-plugin"
-    }
-    assert (tmp_path / "calls").read_text() == "x\n", "asked once, not for every request"
-
-
-def test_a_plugin_that_gives_nothing_is_named(tmp_path: Path) -> None:
-    script = plugin_script(tmp_path, "no json")
-    found = kubeconfig.load(save(tmp_path / "config", whole(exec_user(script))))
-    assert found.plugin is not None
-    with pytest.raises(KubeconfigError, match=r"plugin\.sh"):
-        PluginCredentials(found.plugin)
