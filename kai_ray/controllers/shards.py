@@ -120,6 +120,8 @@ class Shards:
 
     def _apply(self, running: _Running, settings: ShardSettings) -> None:
         running.control.loop.use(settings.policy)
+        if running.control.encoder.use_zones(settings.zones):
+            running.control.loop.kick()
         if settings.usage != running.usage_config:
             running.set_usage(settings.usage, self._runtime, f"usage-{self._number()}")
 

@@ -234,6 +234,7 @@ class Assembly:
             snapshot.tasks,
             snapshot.resources,
             pod_at,
+            self._encoder.zone_rules,
         )
         if zones is None and links is None:
             return snapshot

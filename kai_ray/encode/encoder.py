@@ -68,6 +68,7 @@ class Encoder:
         self.queue_rows: dict[str, queues.QueueRow] = {}
         self.priorities: dict[str, int] = {}
         self.zones: dict[str, zone_rows.ZoneRow] = {}
+        self.zone_rules = zone_rows.OWN_RULES
         self.topologies: dict[str, tuple[topologies.Level, ...]] = {}
         self.problems: dict[tuple[str, Key], Problem] = {}
         self.usage = Usage.none()
@@ -289,9 +290,18 @@ class Encoder:
         if row != before:
             self._other_version += 1
 
+    def use_zones(self, rules: zone_rows.ZoneRules) -> bool:
+        """Reads zones by these rules from now on; answers whether they are others than before."""
+        if rules == self.zone_rules:
+            return False
+        self.zone_rules = rules
+        self._other_version += 1
+        return True
+
     def zones_of(self, name: str) -> zone_rows.ZoneRow | None:
         """What is known of a node's zones: cells by its object, or all by its annotation."""
         stated, told = self.nodes.rows[name].zones, self.zones.get(name)
+        told = told if self.zone_rules.known else None
         if told is None or stated is None:
             return told or stated
         return told._replace(links=stated.links)

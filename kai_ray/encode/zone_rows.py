@@ -39,6 +39,19 @@ class Zone(NamedTuple):
 
     name: str
     allocatable: tuple[tuple[str, int], ...]
+    available: tuple[tuple[str, int], ...] = ()  # as the node's kubelet says
+
+
+class ZoneRules(NamedTuple):
+    """How zones of nodes are read; KAI's plugin numa has the same settings."""
+
+    known: bool = True  # False: NodeResourceTopology objects are not looked at
+    ignored: frozenset[str] = frozenset()  # resources that kubelets report but do not align
+    rebuilt: bool = True
+    """Free is what pods are known not to hold; else what the object says is available."""
+
+
+OWN_RULES = ZoneRules()
 
 
 class ZoneRow(NamedTuple):
@@ -60,13 +73,18 @@ def read(topology: Object) -> ZoneRow:
         stated = _OLD_NAMES[found[1]] if found else ZonePolicy.NONE
         per_container = scope != "pod" if scope else not (found and found[2] == "Pod")
     zones = [
-        _zone(
-            zone.get("name"), {r["name"]: r.get("allocatable") for r in zone["resources"]}, "zones"
-        )
+        _reported(zone)
         for zone in topology.get("zones") or ()
         if zone.get("type") == "Node" and zone.get("resources")
     ]
     return ZoneRow(stated, per_container, _in_order(zones, "zones"))
+
+
+def _reported(zone: dict[str, Any]) -> Zone:
+    resources = zone["resources"]
+    found = _zone(zone.get("name"), {r["name"]: r.get("allocatable") for r in resources}, "zones")
+    free = {r["name"]: r["available"] for r in resources if r.get("available") is not None}
+    return found._replace(available=_zone(zone.get("name"), free, "zones").allocatable)
 
 
 def read_annotation(raw: Any) -> ZoneRow | None:

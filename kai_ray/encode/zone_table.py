@@ -18,7 +18,7 @@ from . import requests, zone_asks
 from .problems import MISREAD, Malformed
 from .requests import Amounts
 from .shape import Shape
-from .zone_rows import Zone, ZoneRow
+from .zone_rows import OWN_RULES, Zone, ZoneRow, ZoneRules
 
 PodAt = Callable[[int], tuple[Key, Object | None]]
 _OWN = {
@@ -28,6 +28,9 @@ _OWN = {
 }
 _STAYING = np.zeros(16, dtype=np.bool_)
 _STAYING[[int(s) for s in (*ALLOCATED, TaskState.STUCK)]] = True
+#: Pods that their kubelet does not know yet, so that what it says is available holds them too.
+_ON_THEIR_WAY = np.zeros(16, dtype=np.bool_)
+_ON_THEIR_WAY[int(TaskState.BINDING)] = True
 _NONE = ZoneRow()
 
 
@@ -37,6 +40,7 @@ def build(
     tasks: Tasks,
     resources: Sequence[str],
     pod_at: PodAt,
+    rules: ZoneRules = OWN_RULES,
 ) -> tuple[Zones | None, Zones | None]:
     """(NUMA cells, link groups) of the nodes in their order; None where nobody tells or asks."""
     rows = [row or _NONE for row in stated]
@@ -46,11 +50,11 @@ def build(
     if wants_cells or any(row.zones for row in rows):
         own = [max((_OWN[p] for p in s.zones.policies if p in _OWN), default=0) for s in shapes]
         found = [(row.zones, row.policy, row.per_container) for row in rows]
-        cells = _table(found, shapes, own, tasks, resources, pod_at, _CELL_NOTES)
+        cells = _table(found, shapes, own, tasks, resources, pod_at, _CELL_NOTES, rules)
     if wants_links or any(row.links for row in rows):
         own = [int(_linked(shape)) for shape in shapes]
         found = [(row.links, ZonePolicy.BEST_EFFORT, False) for row in rows]
-        links = _table(found, shapes, own, tasks, resources, pod_at, _LINK_NOTES)
+        links = _table(found, shapes, own, tasks, resources, pod_at, _LINK_NOTES, OWN_RULES)
     return cells, links
 
 
@@ -71,8 +75,10 @@ def _table(
     resources: Sequence[str],
     pod_at: PodAt,
     notes: Sequence[str],
+    rules: ZoneRules,
 ) -> Zones:
     told = {name for zones, _, _ in stated for zone in zones for name, _ in zone.allocatable}
+    told -= {"gpu" if name in GPU_RESOURCES else name for name in rules.ignored}
     known = [name for name in resources if name in told]
     place = {name: i for i, name in enumerate(known)}
     most = max((len(zones) for zones, _, _ in stated), default=0)
@@ -88,7 +94,15 @@ def _table(
     holds = list(_holds(stated, place, tasks, pod_at, notes))
     columns = np.array(holds, dtype=np.int64).reshape(-1, 4).T
     available = allocatable.copy()
-    staying = _STAYING[tasks.state[columns[0]]]
+    counted = _STAYING
+    if not rules.rebuilt:
+        counted = _ON_THEIR_WAY
+        for n, (zones, _, _) in enumerate(stated):
+            for z, zone in enumerate(zones):
+                for name, amount in zone.available:
+                    if name in place:
+                        available[z, place[name], n] = amount
+    staying = counted[tasks.state[columns[0]]]
     node = tasks.node[columns[0]]
     at = (columns[1][staying], columns[2][staying], node[staying])
     np.subtract.at(available, at, columns[3][staying])

@@ -8,12 +8,18 @@ import pytest
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.clock import VirtualClock
+from kai_ray.cluster.clock import VirtualClock, epoch
 from kai_ray.cluster.port import Invalid
 from kai_ray.controllers.explain import explain_workload
-from kai_ray.encode.shard_spec import read
+from kai_ray.encode.shard_spec import ShardSettings, read
+from kai_ray.encode.zone_rows import ZoneRules
 from kai_ray.scheduler import DEFAULT, Policy
+from kai_ray.scheduler.actions.allocate import allocate
+from kai_ray.scheduler.actions.preempt import preempt
+from kai_ray.scheduler.actions.reclaim import reclaim
 from kai_ray.scheduler.gpu.order import as_they_come
+from kai_ray.scheduler.victims.knobs import Evicting
+from kai_ray.scheduler.victims.min_runtime import Resolution
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.control import objects
@@ -206,9 +212,45 @@ USAGE = "spec.usageDBConfig"
             "http",
         ),
         (
-            {"usageDBConfig": {"usageParams": {"windowType": "cron"}}},
+            {"usageDBConfig": {"usageParams": {"windowType": "yearly"}}},
             f"{USAGE}.usageParams.windowType",
             "tumbling",
+        ),
+        (
+            {"usageDBConfig": {"usageParams": {"windowType": "cron"}}},
+            f"{USAGE}.usageParams.tumblingWindowCronString",
+            "five fields",
+        ),
+        (
+            {
+                "usageDBConfig": {
+                    "usageParams": {"windowType": "cron", "tumblingWindowCronString": "0 0 31 2 *"}
+                }
+            },
+            f"{USAGE}.usageParams.tumblingWindowCronString",
+            "never comes",
+        ),
+        ({"queueDepthPerAction": {"fly": 1}}, "spec.queueDepthPerAction[fly]", "allocate"),
+        (
+            {"queueDepthPerAction": {"reclaim": 5}, "actions": {"reclaim": {"enabled": False}}},
+            "spec.queueDepthPerAction[reclaim]",
+            "enabled",
+        ),
+        ({"queueDepthPerAction": {"allocate": 0}}, "spec.queueDepthPerAction[allocate]", ""),
+        (
+            {"args": {"max-consolidation-preemptees": "some"}},
+            "spec.args[max-consolidation-preemptees]",
+            "whole number",
+        ),
+        (
+            {"plugins": {"numa": {"arguments": {"reconstructAvailable": "perhaps"}}}},
+            "spec.plugins[numa].arguments[reconstructAvailable]",
+            "true nor false",
+        ),
+        (
+            {"plugins": {"minruntime": {"arguments": {"reclaimResolveMethod": "root"}}}},
+            "spec.plugins[minruntime].arguments[reclaimResolveMethod]",
+            "lca",
         ),
         (
             {"usageDBConfig": {"usageParams": {"windowSize": "a week"}}},
@@ -251,3 +293,65 @@ def test_a_shard_that_got_past_admission_is_named_and_changes_nothing() -> None:
         assert (said["status"], said["reason"]) == ("False", "Misconfigured")
         assert "clientType" in said["message"]
         assert len({*nodes_of(c, "a"), *nodes_of(c, "b")}) == 1
+
+
+# ---------------------------------------------------------------------- what a spec says
+
+
+def settings(**spec: Any) -> ShardSettings:
+    return read({"metadata": {"name": "x"}, "spec": spec})
+
+
+def test_a_depth_is_one_of_an_action() -> None:
+    policy = settings(queueDepthPerAction={"reclaim": 5, "allocate": 100}).policy
+    assert policy.depth_of(reclaim) == 5
+    assert policy.depth_of(allocate) == 100
+    assert policy.depth_of(preempt) is None
+
+
+def test_flags_that_say_what_to_decide_are_honoured_and_others_passed_over() -> None:
+    args = {
+        "default-staleness-grace-period": "-1s",
+        "max-consolidation-preemptees": "3",
+        "allow-consolidating-reclaim": "false",
+        "qps": "50",
+    }
+    knobs = settings(args=args).policy.evicting
+    assert (knobs.staleness_grace_s, knobs.max_moved_gangs) == (-1.0, 3)
+    assert knobs.moving_is_taking
+    assert settings().policy.evicting == Evicting()
+
+
+def test_arguments_of_plugins_are_settings() -> None:
+    arguments = {"defaultReclaimMinRuntime": "10m", "reclaimResolveMethod": "queue"}
+    plugins = {
+        "minruntime": {"arguments": arguments},
+        "proportion": {"arguments": {"relcaimerSaturationMultiplier": "1.5", "migByShare": "true"}},
+    }
+    policy = settings(plugins=plugins).policy
+    assert policy.evicting.reclaim_min_runtime_s == 600
+    assert policy.evicting.resolution is Resolution.QUEUE
+    assert policy.evicting.saturation_multiplier == 1.5
+    assert policy.mig_by_share
+    stated = settings(plugins=plugins, minRuntime={"reclaimMinRuntime": "1m"}).policy
+    assert stated.evicting.reclaim_min_runtime_s == 60  # the shard's own field goes first
+
+
+def test_the_plugin_numa_has_settings() -> None:
+    assert settings().zones == ZoneRules()
+    arguments = {"ignoreList": "memory, hugepages-1Gi", "reconstructAvailable": "false"}
+    found = settings(plugins={"numa": {"arguments": arguments}}).zones
+    assert found == ZoneRules(True, frozenset({"memory", "hugepages-1Gi"}), False)
+    assert not settings(plugins={"numa": {"enabled": False}}).zones.known
+
+
+@pytest.mark.parametrize(
+    ("words", "begins"),
+    [("0 0 * * 1", "2026-01-26"), ("@monthly", "2026-01-01"), ("0 0 29 2 *", "2024-02-29")],
+)
+def test_a_cron_window_begins_when_its_schedule_came_last(words: str, begins: str) -> None:
+    params = {"windowType": "cron", "tumblingWindowCronString": words}
+    usage = settings(usageDBConfig={"usageParams": params}).usage
+    assert usage is not None
+    now = epoch("2026-01-31T12:00:00Z")
+    assert usage.settings.begin_s(now) == epoch(f"{begins}T00:00:00Z")

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kai_ray.api import cron
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import Object
 from kai_ray.sim import pod_facts
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
-from kai_ray.sim.operators import cron
 from kai_ray.sim.operators.job_pods import format_indices, parse_indices
 from tests.sim.worlds import bare_cluster, exists, get, job, status_condition
 

@@ -10,7 +10,8 @@ import pytest
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.encode import Encoder
-from kai_ray.scheduler.zones.facts import Unit, ZonePolicy
+from kai_ray.encode.zone_rows import ZoneRules
+from kai_ray.scheduler.zones.facts import Unit, ZonePolicy, Zones
 from tests.control import objects
 from tests.control.encoding import NOW
 from tests.control.world import World
@@ -263,3 +264,41 @@ def test_a_bind_that_is_not_seen_yet_holds_its_zones() -> None:
     free = encoder.snapshot(NOW).snapshot.zones
     assert free is not None
     assert free.available[:, 0, 0].tolist() == [4000, 4000]
+
+
+# ---------------------------------------------------------------------- settings of the shard
+
+
+def read_by(rules: ZoneRules, reported: dict[str, Any]) -> Zones | None:
+    encoder = Encoder()
+    encoder.use_zones(rules)
+    encoder.apply(kinds.QUEUE, None, objects.queue("team"))
+    encoder.apply(kinds.POD_GROUP, None, objects.podgroup("g"))
+    encoder.apply(kinds.NODE, None, objects.node("n", 2))
+    encoder.apply(kinds.NODE_ZONES, None, reported)
+    encoder.apply(kinds.POD, None, pod("p", gpus=1))
+    return encoder.snapshot(NOW).snapshot.zones
+
+
+def reported() -> dict[str, Any]:
+    """An object by which half of the first zone's processors are taken."""
+    found = topology("n")
+    found["zones"][1]["resources"][0]["available"] = "2"
+    return found
+
+
+def test_what_an_object_says_is_available_counts_where_it_is_believed() -> None:
+    own, believed = (read_by(ZoneRules(rebuilt=rebuilt), reported()) for rebuilt in (True, False))
+    assert own is not None and believed is not None
+    assert own.available[:, 0, 0].tolist() == [4000, 4000]
+    assert believed.available[:, 0, 0].tolist() == [2000, 4000]
+
+
+def test_ignored_resources_are_not_aligned() -> None:
+    found = read_by(ZoneRules(ignored=frozenset({"nvidia.com/gpu"})), reported())
+    assert found is not None
+    assert len(found.rows) == 1  # processors alone
+
+
+def test_objects_are_passed_over_where_the_plugin_is_off() -> None:
+    assert read_by(ZoneRules(known=False), reported()) is None

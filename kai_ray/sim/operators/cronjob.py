@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kai_ray.api import cron
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import epoch
 from kai_ray.cluster.port import Object
 from kai_ray.cluster.runtime import Runtime
 
-from . import cron
 from .world import World, condition, is_deleting, is_true, own_copy, owner_ref, split_key, suffix
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"

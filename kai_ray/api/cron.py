@@ -53,6 +53,20 @@ class Schedule:
             day += timedelta(days=1)
         return None
 
+    def latest(self, epoch_s: float, zone: tzinfo) -> float | None:
+        """The last matching minute up to `epoch_s`; None if the schedule never matched."""
+        day = datetime.fromtimestamp(epoch_s, zone).date()
+        first = day.replace(year=day.year - _FARTHEST_YEARS, day=min(day.day, 28))
+        while day >= first:
+            if day.month in self.months and self._on(day.day, day.isoweekday() % 7):
+                for hour in reversed(self.hours):
+                    for minute in reversed(self.minutes):
+                        when = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
+                        if when.timestamp() <= epoch_s:
+                            return when.timestamp()
+            day -= timedelta(days=1)
+        return None
+
     def _on(self, day: int, weekday: int) -> bool:
         """As cron has it: with both day fields given, either may match."""
         in_month, in_week = day in self.days, weekday in self.weekdays
