@@ -185,6 +185,7 @@ def configuration(
 ) -> ManagerConfig:
     """What the options describe."""
     from kai_ray.manager import COMPONENTS, ManagerConfig
+    from kai_ray.ray import GcsDrainer
 
     config = ManagerConfig()
     chosen = tuple(part.strip() for part in components.split(",")) if components else COMPONENTS
@@ -192,7 +193,9 @@ def configuration(
     if names:
         encode = dataclasses.replace(encode, scheduler_names=names)
         settings = dataclasses.replace(settings, scheduler_names=names)
-    control = dataclasses.replace(control, encode=encode, bind_requests=bind_requests)
+    control = dataclasses.replace(
+        control, encode=encode, bind_requests=bind_requests, drainer=GcsDrainer()
+    )
     if period is not None:
         control = dataclasses.replace(control, period_s=period)
     try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kai_ray.cluster.port import Key
 from kai_ray.cluster.runtime import Controller
+from kai_ray.controllers.announcements import Announcements
 from kai_ray.controllers.attempts import Attempts
 from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.bind_requests import BindRequests
@@ -50,6 +51,7 @@ class Control:
     holds: Holds
     quarantine: Quarantine
     deadlines: QueueDeadlines
+    announcements: Announcements
     events: Events
     usage: UsageController | None = None  # where usage over time counts
 
@@ -68,6 +70,7 @@ class Control:
             self.holds,
             self.quarantine,
             self.deadlines,
+            self.announcements,
             *([self.usage] if self.usage else []),
             self.loop,
         ]
@@ -100,6 +103,7 @@ def compose(
     holds = Holds(encoder, events)
     quarantine = Quarantine(config, events)
     deadlines = QueueDeadlines(events)
+    announcements = Announcements(config, notices)
     usage = UsageController(config.usage, encoder) if config.usage is not None else None
 
     def held_back(group: Key) -> str | None:
@@ -110,6 +114,7 @@ def compose(
     status = StatusWriter(config, events, held_back)
     failures.on_change = status.touch
     observers = [status.observe, stale.observe, holds.observe, deadlines.observe]
+    observers.append(announcements.observe)
     if usage is not None:
         observers.append(usage.observe)
     loop = SchedulingLoop(config, encoder, binder, evictor, suspensions, observers, policy)
@@ -129,6 +134,7 @@ def compose(
         holds,
         quarantine,
         deadlines,
+        announcements,
         events,
         usage,
     )

@@ -127,13 +127,20 @@ class Notices:
             return
         self._board.write(group, with_notice(known, new))
 
+    def announced(self) -> dict[Key, set[Reason]]:
+        """Gangs that were told of an end that somebody set, and which."""
+        found = {key: {n.reason for n in of if n.announced} for key, of in self._known.items()}
+        return {key: reasons for key, reasons in found.items() if reasons}
+
     def withdraw_announced(self, key: Key, reason: Reason) -> None:
         """The end that was announced does not come."""
         group = self._groups.get(key.name, key.namespace)
         known = notices_of(group) if group is not None else ()
-        kept = tuple(n for n in known if not (n.announced and n.reason is reason))
-        if group is not None and kept != known:
-            self._take_back(group, [n for n in known if n not in kept], kept)
+        now = self._runtime.clock.now()
+        gone = [n for n in known if n.announced and n.reason is reason and n.deadline_s > now]
+        kept = tuple(n for n in known if n not in gone)
+        if group is not None and gone:
+            self._take_back(group, gone, kept)
 
     # ------------------------------------------------------------------ what becomes of it
 

@@ -20,7 +20,7 @@ from kai_ray.controllers.cycle import Cycle
 from kai_ray.controllers.events import Events
 from kai_ray.encode.queue_policy import QueuePolicy
 from kai_ray.scheduler.reason import Reason
-from kai_ray.scheduler.snapshot import ALLOCATED, Floats
+from kai_ray.scheduler.snapshot import ALLOCATED, Bools, Floats
 
 #: How long before its end a gang is warned: five minutes, or a tenth of the time if that is less.
 _WARNING_S = 300.0
@@ -69,13 +69,7 @@ class QueueDeadlines:
         limits = _limits(encoded.policies)
         if not np.isfinite(limits).any():
             return np.inf
-        tasks = encoded.snapshot.tasks
-        holds = np.zeros(gangs.count, dtype=np.bool_)
-        holds[tasks.gang[(tasks.gang >= 0) & np.isin(cycle.state, _HELD)]] = True
-        limit = np.where(holds & gangs.started, limits[gangs.queue], np.inf)
-        if gangs.refusal is not None:
-            limit[gangs.refusal == int(Reason.MAX_RUN_TIME_REACHED)] = np.inf
-        end = np.where(np.isfinite(limit), gangs.last_start_s, np.inf) + limit
+        limit, end = limits[gangs.queue], run_ends(cycle)
         warn = end - np.minimum(_WARNING_S, limit / 10)
         for row in np.flatnonzero(end <= now).tolist():
             self._end(encoded.names.gang(row), float(limit[row]), now)
@@ -159,6 +153,24 @@ class QueueDeadlines:
             return False
         self._runtime.informer(resource).remember(answer)
         return True
+
+
+def holding(cycle: Cycle) -> Bools:
+    """[G] gangs that hold pods after the cycle."""
+    tasks = cycle.encoded.snapshot.tasks
+    found = np.zeros(cycle.encoded.snapshot.gangs.count, dtype=np.bool_)
+    found[tasks.gang[(tasks.gang >= 0) & np.isin(cycle.state, _HELD)]] = True
+    return found
+
+
+def run_ends(cycle: Cycle) -> Floats:
+    """[G] when gangs that run reach the maximum run time of their queue; inf where none does."""
+    gangs = cycle.encoded.snapshot.gangs
+    limits = _limits(cycle.encoded.policies)
+    limit = np.where(holding(cycle) & gangs.started, limits[gangs.queue], np.inf)
+    if gangs.refusal is not None:
+        limit[gangs.refusal == int(Reason.MAX_RUN_TIME_REACHED)] = np.inf
+    return np.where(np.isfinite(limit), gangs.last_start_s, np.inf) + limit
 
 
 def _limits(policies: tuple[QueuePolicy, ...]) -> Floats:

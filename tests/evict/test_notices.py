@@ -329,3 +329,53 @@ def _crash_at(world: EvictWorld, write: int) -> list[float]:
 def _of_eviction(body: Any) -> bool:
     text = json.dumps(body)
     return any(word in text for word in ("eviction", "Evict", "DisruptionTarget", "suspend"))
+
+
+# ---- ends that are set
+
+
+def test_the_end_of_a_run_time_is_told_as_long_before_as_the_gang_needs() -> None:
+    """The limit holds all the same: time to save is no time to run longer."""
+    with EvictWorld("1x8") as world:
+        world.queue("a", 8, annotations={L.MAX_RUN_TIME: "10m"})
+        world.torch("low", "a", 4, 2, annotations=MINUTE)
+        assert world.until(lambda: len(world.running("low")) == 4, 60)
+        began = world.cluster.clock.now()
+        world.run(500)
+        assert not told(workload(world))
+        world.run(60)
+        notice = told(workload(world))
+        assert notice["reason"] == "MaxRunTimeReached"
+        assert abs(epoch(notice["deadline"]) - began - 600) < 5
+        assert len(world.running("low")) == 4
+        assert world.until(lambda: not world.running("low"), 120)
+        assert world.cluster.clock.now() - began < 610
+        assert not told(workload(world))
+
+
+def test_a_longer_run_time_takes_the_notice_back() -> None:
+    with EvictWorld("1x8") as world:
+        world.queue("a", 8, annotations={L.MAX_RUN_TIME: "2m"})
+        world.torch("low", "a", 4, 2, annotations=MINUTE)
+        assert world.until(lambda: bool(told(workload(world))), 120)
+        patch = {"metadata": {"annotations": {L.MAX_RUN_TIME: "1h"}}}
+        world.store.patch(R.QUEUE, "a", patch)
+        assert world.until(lambda: not told(workload(world)), 30)
+        world.run(200)
+        assert len(world.running("low")) == 4
+
+
+def test_a_drain_of_the_queue_is_told_before_its_deadline() -> None:
+    with EvictWorld("1x8") as world:
+        world.queues(a=8)
+        world.torch("low", "a", 4, 2, annotations=MINUTE)
+        assert world.until(lambda: len(world.running("low")) == 4, 60)
+        due = world.cluster.clock.now() + 100
+        patch = {"metadata": {"annotations": {L.DRAIN_DEADLINE: rfc3339(due)}}}
+        world.store.patch(R.QUEUE, "a", patch)
+        world.run(30)
+        assert not told(workload(world))
+        world.run(20)
+        assert told(workload(world))["reason"] == "QueueDrained"
+        assert len(world.running("low")) == 4
+        assert world.until(lambda: not world.running("low"), 80)

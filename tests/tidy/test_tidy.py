@@ -151,7 +151,8 @@ def test_every_module_is_reached_from_a_command_or_a_benchmark() -> None:
 OWNERS = {
     "kubernetes": ("kai_ray/cluster/kube", "kai_ray/cluster/rest/openapi/builtin.py"),
     "urllib3": ("kai_ray/cluster/kube", "kai_ray/history/prometheus.py"),
-    "ray": ("kai_ray/ray/",),
+    "ray": (),
+    "grpc": ("kai_ray/ray/",),
     "starlette": ("kai_ray/cluster/rest/",),
     "uvicorn": ("kai_ray/cluster/rest/",),
     "sqlite3": ("kai_ray/cluster/memory", "kai_ray/history/"),
@@ -254,7 +255,7 @@ def test_versions_are_pinned_exactly() -> None:
 
 
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
-    heavy = ["numpy", "ray", "kubernetes", "rich", "starlette", "uvicorn", "scipy"]
+    heavy = ["numpy", "grpc", "kubernetes", "rich", "starlette", "uvicorn", "scipy"]
     program = (
         "import sys\n"
         "from click.testing import CliRunner\n"
