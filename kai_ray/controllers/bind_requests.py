@@ -22,6 +22,7 @@ from kai_ray.controllers.device_notices import Given, Refused, Want
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.grants import share_labels
 from kai_ray.encode import Encoder
+from kai_ray.encode.bind_zones import requested_zones
 from kai_ray.encode.settings import MemberOf, in_shard
 
 _LONGEST = 1024
@@ -160,6 +161,7 @@ class BindRequests:
                 annotations[names.POD_GROUP] = found[0]
                 if found[1]:
                     labels[names.SUBGROUP] = found[1]
+        annotations |= requested_zones(bind.request)
         if given is not None:
             labels |= share_labels(_groups(bind.request))
             annotations |= given.annotations

@@ -203,6 +203,8 @@ def request(port: Port, g: Grant, config: ControlConfig) -> Write:
     if config.encode.node_pool:
         labels[config.encode.node_pool_key] = config.encode.node_pool
     owner = {"apiVersion": "v1", "kind": "Pod", "name": g.pod.name, "uid": g.uid}
+    zones = dict(g.zones)
+    cells, links = zones.get(names.NUMA_PREDICTED), zones.get(names.LINKS_PREDICTED)
     made: Object = {
         "apiVersion": kinds.BIND_REQUEST.api_version,
         "kind": kinds.BIND_REQUEST.kind,
@@ -210,6 +212,7 @@ def request(port: Port, g: Grant, config: ControlConfig) -> Write:
             "name": g.pod.name,
             "namespace": g.pod.namespace,
             "labels": labels,
+            **({"annotations": {names.LINKS_PREDICTED: links}} if links else {}),
             "ownerReferences": [owner],
         },
         "spec": {
@@ -218,6 +221,7 @@ def request(port: Port, g: Grant, config: ControlConfig) -> Write:
             "receivedResourceType": "Fraction" if g.groups else "Regular",
             "receivedGPU": _received(g),
             **({"selectedGPUGroups": list(g.groups)} if g.groups else {}),
+            **({"predictedNUMAZones": json.loads(cells)} if cells else {}),
             "backoffLimit": config.bind_tries - 1,
         },
     }

@@ -14,7 +14,7 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, Resource, key_of
 from kai_ray.history.usage import Usage
 
-from . import budgets, eviction_facts, groups, node_rows, queues, topologies, zone_rows
+from . import bind_zones, budgets, eviction_facts, groups, node_rows, queues, topologies, zone_rows
 from .assemble import Assembly
 from .class_table import ClassTable
 from .dra.claims import CLAIM, TEMPLATE, Held
@@ -84,6 +84,7 @@ class Encoder:
         self.assumed_zones: dict[Key, dict[str, str]] = {}
         """Annotations that a pod gets with its bind, as long as its object has none."""
         self._requested_devices: dict[Key, tuple[Key, Grants]] = {}
+        self._requested_zones: set[Key] = set()
         self._requested_of: dict[Key, Grants] = {}
         self._assembly = Assembly(self)
         self._takers: dict[Resource, Callable[[Key, Object | None], None]] = {
@@ -374,7 +375,20 @@ class Encoder:
             self._requested_of[pod] = self._requested_devices[key][1]
         if self._requested_devices.get(key) != before:
             self._other_version += 1
+        self._request_zones(key, new, found[0] if found is not None else "")
         self.pods.put_bind_request(key, new)
+
+    def _request_zones(self, key: Key, new: Object | None, name: str) -> None:
+        """A request that is under way says which zones its pod will hold."""
+        pod = Key(key.namespace, name or key.name)
+        phase = ((new or {}).get("status") or {}).get("phase") or "Pending"
+        notes = bind_zones.requested_zones(new) if new is not None and phase == "Pending" else {}
+        if notes:
+            self.assumed_zones[pod] = notes
+            self._requested_zones.add(pod)
+        elif pod in self._requested_zones:
+            self._requested_zones.discard(pod)
+            self.assumed_zones.pop(pod, None)
 
     def device_grants(self) -> dict[Key, Grants]:
         """Devices of pods whose objects do not name them yet: requested, or just decided."""

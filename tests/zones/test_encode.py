@@ -9,6 +9,7 @@ import pytest
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
+from kai_ray.controllers.config import ControlConfig
 from kai_ray.encode import Encoder
 from kai_ray.encode.zone_rows import ZoneRules
 from kai_ray.scheduler.zones.facts import Unit, ZonePolicy, Zones
@@ -214,6 +215,43 @@ def test_pods_are_bound_to_cells_and_carry_the_prediction() -> None:
     assert sorted(piece[0]["zone"] for piece in told.values()) == ["node-0", "node-1"]
     assert len(told) == 2
     assert "NumaUnaligned" in str(world.group("g")["status"])
+
+
+def test_a_bind_request_predicts_cells_and_its_bind_says_so() -> None:
+    world = World(nodes=0, config=ControlConfig(period_s=0.05, bind_requests="always"))
+    world.store.create(kinds.NODE, node("a"))
+    world.queue("team")
+    world.store.create(kinds.POD_GROUP, objects.podgroup("g", minimum=1))
+    world.store.create(kinds.POD, pod("p"))
+    asked: list[Any] = []
+
+    def bound() -> bool:
+        asked.extend(world.store.list(kinds.BIND_REQUEST).items)
+        return bool(world.placed())
+
+    assert world.until(bound, 10)
+    (zone,) = asked[0]["spec"]["predictedNUMAZones"]
+    assert zone["zone"] in ("node-0", "node-1")
+    assert zone["amount"]["cpu"] == "3000m"
+    (found,) = world.pods()
+    assert json.loads(found["metadata"]["annotations"][names.NUMA_PREDICTED]) == [zone]
+
+
+def test_a_bind_request_that_is_under_way_holds_its_zones() -> None:
+    """One that another of KAI's tools made: the pod itself says nothing yet."""
+    spec = {
+        "podName": "p",
+        "selectedNode": "n",
+        "predictedNUMAZones": [{"zone": "node-2", "amount": {"cpu": "3"}}],
+    }
+    made = {"metadata": {"name": "p", "namespace": "default"}, "spec": spec}
+    found = encoded(
+        (kinds.NODE, objects.node("n", 2)),
+        (kinds.NODE_ZONES, topology("n")),
+        (kinds.POD, pod("p")),
+        (kinds.BIND_REQUEST, made),
+    ).snapshot.zones
+    assert found.available[:, 0, 0].tolist() == [1000, 4000]
 
 
 def test_linked_gpus_are_asked_for_by_annotation() -> None:
