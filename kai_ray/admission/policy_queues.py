@@ -28,9 +28,11 @@ _ONE = {
     names.DEFAULT_PRIORITY_CLASS: (f"^ *{_CLASS} *$", " is not a priority class: write one name"),
     names.MAX_RUN_TIME: (_DURATION, " is not a duration of 0s or more, such as 12h"),
     names.RESERVED_GPUS: (
-        "^(1000000|[0-9]{1,6})([.]0*)?$",
-        " is not a whole number of GPUs from 0 to 1000000",
+        "^[0-9]{1,7}(x0{0,6}[1-9][0-9]{0,6})?$",
+        " is neither a whole number of GPUs from 0 to 1000000 nor places such as 4x2",
     ),
+    names.EVICTION_GRACE: (_DURATION, " is not a duration of 0s or more, such as 12h"),
+    names.MAX_EVICTION_GRACE: (_DURATION, " is not a duration of 0s or more, such as 12h"),
     names.DRAIN_DEADLINE: (
         _MOMENT,
         " is not a time: write it as 2026-01-31T12:00:00Z (RFC 3339)",
@@ -41,6 +43,13 @@ _MANY = {
     names.ALLOWED_PRIORITY_CLASSES: (_CLASS, f" is not a list of priority classes: {_NAMES}"),
     names.NODE_POOLS: (_LABEL, f" is not a list of label values: {_NAMES}"),
     names.GPU_TYPES: (_LABEL, f" is not a list of label values: {_NAMES}"),
+}
+
+
+#: Of those, what a pattern cannot tell; {} is the value.
+_BESIDES = {
+    names.RESERVED_GPUS: "(size({0}.split('x')) == 1 ? int({0}) "
+    ": int({0}.split('x')[0]) * int({0}.split('x')[1])) <= 1000000",
 }
 
 
@@ -75,14 +84,14 @@ def specs() -> dict[str, Object]:
 
 
 def _ones() -> list[Object]:
-    return [
-        check(
-            f"!({text(key)} in variables.notes) || "
-            f"variables.notes[{text(key)}].matches({text(pattern)})",
-            expression=said(key, words),
-        )
-        for key, (pattern, words) in _ONE.items()
-    ]
+    found: list[Object] = []
+    for key, (pattern, words) in _ONE.items():
+        value = f"variables.notes[{text(key)}]"
+        besides = f" && {_BESIDES[key].format(value)}" if key in _BESIDES else ""
+        good = f"({value}.matches({text(pattern)}){besides})"
+        rule = f"!({text(key)} in variables.notes) || {good}"
+        found.append(check(rule, expression=said(key, words)))
+    return found
 
 
 def _lists() -> list[Object]:

@@ -1,9 +1,10 @@
 """The webhook configurations: which writes the API server asks us about.
 
-Only what CEL cannot decide comes here. What is ours alone may wait for us (`Fail`): a pod with a
-part of a GPU needs its variables, and where the server has no MutatingAdmissionPolicy, a pod of a
-managed namespace its scheduler name. Everything else passes while we are down (`Ignore`): a bad
-queue or PodGroup is then named in its conditions instead. Pods of other schedulers match nothing.
+Only what CEL cannot decide comes here, and passes while we are down (`Ignore`): a bad queue or
+PodGroup is then named in its conditions, and a pod that shares GPUs has the variables that a policy
+gave it. Only where the server has no MutatingAdmissionPolicy some pods must wait for us (`Fail`):
+those of managed namespaces need their scheduler name, those that share GPUs their variables. Pods
+of other schedulers match nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class WebhookConfig:
 
 def configurations(config: WebhookConfig) -> list[Object]:
     """The mutating and the validating configuration."""
-    mutating = [_pods(config, "shares", f"{_ours(config)} && {_SHARES}")]
+    policy = "Fail" if config.routes else "Ignore"
+    mutating = [_pods(config, "shares", f"{_ours(config)} && {_SHARES}", policy)]
     if config.routes:
         mutating.insert(0, _routing(config))
     validating = [
@@ -89,15 +91,15 @@ def _ours(config: WebhookConfig) -> str:
     return f"has(object.spec.schedulerName) && object.spec.schedulerName in {listed}"
 
 
-def _pods(config: WebhookConfig, name: str, condition: str) -> Object:
+def _pods(config: WebhookConfig, name: str, condition: str, policy: str = "Fail") -> Object:
     return _webhook(
         config,
         f"{name}.pods",
         [rule("", "v1", "pods", "CREATE")],
         conditions={name: condition},
         selector=_elsewhere(config),
-        policy="Fail",
-        timeout_s=_PATIENT_S,
+        policy=policy,
+        timeout_s=_PATIENT_S if policy == "Fail" else _IMPATIENT_S,
     ) | {"reinvocationPolicy": "IfNeeded"}
 
 

@@ -11,6 +11,7 @@ from typing import cast
 
 import msgspec
 
+from . import descriptions
 from .core import ObjectMeta, PodTemplate
 from .crd_definitions import OWN, REQUIRED, RULES, WORKLOADS, Column, Definition, Json
 
@@ -96,6 +97,7 @@ class _Inliner:
         self._keep = keep_unknown
         self._required = {t.__name__: names for t, names in REQUIRED.items()}
         self._rules = {t.__name__: rules for t, rules in RULES.items()}
+        self._texts = {t.__name__: texts for t, texts in descriptions.FIELDS.items()}
 
     def root(self, name: str) -> Json:
         schema = self._object(self._components[name], name)
@@ -103,6 +105,9 @@ class _Inliner:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
         } | schema["properties"]
+        for key, text in descriptions.ROOT.items():
+            if key in schema["properties"]:
+                schema["properties"][key].setdefault("description", text)
         schema["required"] = ["spec"]
         schema.pop("x-kubernetes-preserve-unknown-fields", None)
         return schema
@@ -178,6 +183,8 @@ class _Inliner:
                 k: {"type": "object"} if k == "metadata" and name in _ROOTS else self._node(v, k)
                 for k, v in properties.items()
             }
+            for key, text in self._texts.get(name, {}).items():
+                out["properties"][key] |= {"description": text}
         required = [r for r in node.get("required") or () if r != "metadata"]
         required += self._required.get(name, [])
         if required:

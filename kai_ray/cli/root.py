@@ -27,6 +27,7 @@ COMMANDS = {
     "job": Lazy("job", "job", "Suspend, resume and delete jobs"),
     "crds": Lazy("crds", "crds", "Print the custom resource definitions"),
     "policies": Lazy("policies", "policies", "Print the admission policies"),
+    "rights": Lazy("rights", "rights", "Print the rights that `kai run` needs"),
     "version": Lazy("version", "version", "Show versions and the cluster in use"),
 }
 

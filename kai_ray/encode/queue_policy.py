@@ -23,6 +23,9 @@ _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PLACES = re.compile(r"([0-9]{1,7})(?:x([0-9]{1,7}))?")
 _MOST = 64
 _LARGEST = 1_000_000
+_MOMENT = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[-+]\d{2}:\d{2})", re.ASCII
+)
 _LAYOUTS = {"binpack": Layout.BINPACK, "spread": Layout.SPREAD}
 
 
@@ -168,6 +171,8 @@ def _reserved(raw: Any, field: str) -> ReservedGpus:
 
 def _moment(raw: Any, field: str) -> float:
     try:
+        if not isinstance(raw, str) or not _MOMENT.fullmatch(raw):
+            raise Malformed(field, "is not RFC 3339")
         return seconds(raw)
     except Malformed:
         mend = f"{raw!r} is not a time: write it as 2026-01-31T12:00:00Z (RFC 3339)"

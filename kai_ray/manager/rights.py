@@ -17,6 +17,7 @@ from kai_ray.podgrouper.controller import READ_TOO
 from kai_ray.podgrouper.registry import RULES, WRAPPERS
 
 READ = ("get", "list", "watch")
+_RBAC = "rbac.authorization.k8s.io/v1"
 
 #: Plurals of kinds with a rule of ours that `kai_ray.cluster.resources` does not list.
 _PLURALS = {
@@ -174,3 +175,41 @@ def _merged(verbs: dict[tuple[str, str], set[str]]) -> list[Object]:
         {"apiGroups": [group], "resources": sorted(paths), "verbs": list(found)}
         for (group, found), paths in sorted(table.items())
     ]
+
+
+def manifests(account: str, namespace: str, reservations: str) -> list[Object]:
+    """The service account and all rules for it. `reservations`: where reservation pods are."""
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    found: list[Object] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _about(account, namespace)}
+    ]
+    for kind, where, rules in (
+        ("ClusterRole", "", [*cluster_rules(), *named_rules()]),
+        ("Role", namespace, [*namespace_rules(), *_creating()]),
+        ("Role", reservations, reservation_rules()),
+    ):
+        meta = _about(account, where)
+        found.append({"apiVersion": _RBAC, "kind": kind, "metadata": meta, "rules": rules})
+        found.append(
+            {
+                "apiVersion": _RBAC,
+                "kind": f"{kind}Binding",
+                "metadata": meta,
+                "roleRef": {"apiGroup": _RBAC.partition("/")[0], "kind": kind, "name": account},
+                "subjects": [subject],
+            }
+        )
+    return found
+
+
+def _creating() -> list[Object]:
+    """Without the chart nobody makes the Lease and the Secret beforehand."""
+    return [
+        {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": ["create"]}
+        for resource in (kinds.LEASE, kinds.SECRET)
+    ]
+
+
+def _about(name: str, namespace: str) -> Object:
+    meta: Object = {"name": name, "labels": {"app.kubernetes.io/part-of": "kai-ray"}}
+    return meta | ({"namespace": namespace} if namespace else {})

@@ -84,6 +84,23 @@ def test_our_kinds_are_bounded_and_described() -> None:
                 assert "maxLength" in node, f"{kind}.spec{path}: text without an end"
 
 
+def test_every_field_of_our_kinds_says_what_it_is() -> None:
+    for crd in crds():
+        kind = crd["spec"]["names"]["kind"]
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        silent = [path for path, node in _fields(schema, kind) if not node.get("description")]
+        assert not silent
+
+
+def _fields(schema: Object, path: str) -> Iterator[tuple[str, Object]]:
+    for name, node in (schema.get("properties") or {}).items():
+        yield f"{path}.{name}", node
+        yield from _fields(node, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from _fields(schema[key], f"{path}[]")
+
+
 def test_short_names_do_not_collide() -> None:
     names = [
         n for c in (*crds(), *workload_crds()) for n in c["spec"]["names"].get("shortNames", ())

@@ -154,7 +154,7 @@ OWNERS = {
     "ray": (),
     "grpc": ("kai_ray/ray/",),
     "starlette": ("kai_ray/cluster/rest/",),
-    "uvicorn": ("kai_ray/cluster/rest/",),
+    "uvicorn": ("kai_ray/cluster/rest/", "kai_ray/admission/server"),
     "sqlite3": ("kai_ray/cluster/memory", "kai_ray/history/"),
     "rich": ("kai_ray/cli/",),
     "click": ("kai_ray/cli/",),

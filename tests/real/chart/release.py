@@ -37,6 +37,8 @@ class Release:
         self.webhook_port, self.health_port = plane.free_port(), plane.free_port()
         self.values: dict[str, Any] = {
             "listen": LOOPBACK,
+            # A killed leader is to be followed soon.
+            "leaderElection": {"duration": 4, "renew": 3, "retry": 1},
             "health": {"port": self.health_port},
             "admission": {
                 "webhook": {
@@ -88,7 +90,6 @@ class Release:
         command = Path(sys.executable).parent / container["command"][0]
         kubeconfig = self._kubeconfig(spec["serviceAccountName"])
         env = {e["name"]: e["value"] for e in container["env"]} | {"KUBECONFIG": str(kubeconfig)}
-        # What a node does in time after a crash: the new process takes the lease at once.
         process = self._process = self.plane.run(
             command, [*container["args"], "--verbose"], name="kai", env=env
         )

@@ -1,0 +1,33 @@
+"""`kai rights`: what `kai run` may do, as RBAC objects."""
+
+from __future__ import annotations
+
+import click
+
+from kai_ray.cli import output
+
+
+@click.command("rights")
+@click.option("--account", metavar="NAME", default="kai-ray", show_default=True)
+@click.option("-n", "--namespace", metavar="NAME", default="kai-scheduler", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="How to print.",
+)
+def rights(account: str, namespace: str, form: str) -> None:
+    """Print a service account with the rights of `kai run`: `kai rights | kubectl apply -f -`.
+
+    Its namespace and kai-resource-reservation must exist. The chart brings the same rights.
+    """
+    from kai_ray.manager import rights as made
+
+    found = made.manifests(account, namespace, "kai-resource-reservation")
+    if form == "json":
+        output.print_document(output.object_list(found), "json")
+    else:
+        click.echo("---\n".join(output.to_yaml(obj) for obj in found), nl=False)
