@@ -24,6 +24,7 @@ from kai_ray.gpu.reservation_pods import Claim
 
 _BY_CARD = "card"
 _SOON_S = 0.2
+_TRIES = 3
 _DONE = ("Succeeded", "Failed")
 
 
@@ -36,6 +37,8 @@ class Reservations:
         self._config = config
         self._claims = claims
         self._events = events
+        self._refusals: dict[Card, int] = {}
+        self._healing: dict[str, Card] = {}  # node -> the card that is sought there
         self._resting: dict[tuple[Card, str, Claim], float] = {}
 
     def setup(self, runtime: Runtime) -> None:
@@ -76,7 +79,7 @@ class Reservations:
         staying = [p for p in sharers if not p["metadata"].get("deletionTimestamp")]
         keepers = self._claims.keepers(card)
         if not keepers:
-            return self._make(card, node, 0) if staying else None
+            return self._heal(card, node, 0) if staying else self._calm(card)
         broken = [k for k in keepers if reservation_pods.problem_of(k)]
         if broken:
             return self._broken(card, broken, staying)
@@ -90,12 +93,25 @@ class Reservations:
                     self._delete(other)
         if keeper["metadata"].get("deletionTimestamp"):
             return None
+        if reservation_pods.device_of(keeper):
+            self._calm(card)
         return self._tidy(card, node, keeper, sharers)
 
     # ------------------------------------------------------------------ lost ones
 
-    def _make(self, card: Card, node: Object, attempt: int) -> float | None:
-        """Makes a reservation pod for a card that is in use."""
+    def _calm(self, card: Card) -> None:
+        """Nothing is amiss with the card."""
+        self._refusals.pop(card, None)
+        if self._healing.get(card.node) == card:
+            del self._healing[card.node]
+
+    def _heal(self, card: Card, node: Object, attempt: int) -> float | None:
+        """Makes a reservation pod for a card that is in use; one card of a node after the other.
+
+        Two at once might each be given the card of the other, and neither let go of it.
+        """
+        if self._healing.setdefault(card.node, card) != card:
+            return _SOON_S
         sharers = self._claims.sharers(card)
         for pod in sharers if not attempt else ():
             name = reservation_pods.name_of(card)
@@ -125,12 +141,20 @@ class Reservations:
             return None
         if not all(reservation_pods.device_of(k) for k in keepers):
             return None
-        return self._make(card, node, len(keepers))
+        return self._heal(card, node, len(keepers))
 
     def _broken(self, card: Card, broken: list[Object], staying: list[Object]) -> float | None:
-        """No card was given. Whoever still uses one shares it with somebody who does not know."""
-        for keeper in broken:
+        """A pod that kept a card has ended, or none was given to it: tried again a few times.
+
+        Whoever uses a card that cannot be had shares it with somebody who does not know.
+        """
+        lost = any(reservation_pods.device_of(keeper) for keeper in broken)
+        tries = self._refusals[card] = self._refusals.get(card, 0) + (0 if lost else 1)
+        for keeper in broken if lost else self._claims.keepers(card):
             self._delete(keeper)
+        if not staying or tries < _TRIES:
+            return _SOON_S * 2**tries if staying else self._calm(card)
+        self._calm(card)
         expected = self._claims.expected(card)
         why = reservation_pods.problem_of(broken[0])
         for pod in staying:
@@ -141,9 +165,6 @@ class Reservations:
             with contextlib.suppress(NotFound, Conflict):
                 key = key_of(pod)
                 self._runtime.port.delete(kinds.POD, key.name, key.namespace, uid=_uid(pod))
-        for keeper in self._claims.keepers(card):
-            if staying:
-                self._delete(keeper)
         return None
 
     # ------------------------------------------------------------------ the book

@@ -147,5 +147,8 @@ def _phase(pod: Object) -> str:
 
 def _whole(pod: Object) -> int:
     containers = pod["spec"].get("containers") or ()
-    limits = [(c.get("resources") or {}).get("limits") or {} for c in containers]
-    return sum(int(found.get(L.NVIDIA_GPU, 0)) for found in limits)
+    asked = [c.get("resources") or {} for c in containers]
+    return sum(
+        int({**(a.get("limits") or {}), **(a.get("requests") or {})}.get(L.NVIDIA_GPU, 0))
+        for a in asked
+    )
