@@ -20,8 +20,9 @@ class Dependents:
             if not left:
                 del self._pods[d]
         if depends:
-            self._depends[pod] = depends
-            for d in depends:
+            named = list(dict.fromkeys(depends))  # a pod may name an object twice
+            self._depends[pod] = named
+            for d in named:
                 self._pods.setdefault(d, set()).add(pod)
 
     def on(self, dependency: Dependency) -> list[Key]:

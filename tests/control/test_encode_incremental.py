@@ -33,7 +33,7 @@ def _flat(value: Any) -> Any:
     return value
 
 
-def _picture(encoded: Encoded) -> Any:
+def picture(encoded: Encoded) -> Any:
     n = encoded.names
     tasks = encoded.snapshot.tasks.count
     return (
@@ -205,7 +205,7 @@ def test_incremental_equals_rebuilt(steps: list[Any]) -> None:
         for (r, _), obj in sorted(live.items(), key=lambda item: str(item[0][1]), reverse=True):
             if r == resource:
                 fresh.apply(r, None, obj)
-    assert _picture(kept.snapshot(_NOW)) == _picture(fresh.snapshot(_NOW))
+    assert picture(kept.snapshot(_NOW)) == picture(fresh.snapshot(_NOW))
     kept.snapshot(_NOW).snapshot.validate()  # whatever the objects say, the arrays are sound
 
 
@@ -220,7 +220,7 @@ def test_nothing_is_left_of_what_has_gone(changes: list[Any]) -> None:
         encoder.snapshot(_NOW)
     for (resource, _), obj in live.items():
         encoder.apply(resource, obj, None)
-    assert _picture(encoder.snapshot(_NOW)) == _picture(Encoder().snapshot(_NOW))
+    assert picture(encoder.snapshot(_NOW)) == picture(Encoder().snapshot(_NOW))
     for table in (encoder.gangs.leaves, encoder.classes.shapes, encoder.classes.index.peers):
         assert not table.ids
 

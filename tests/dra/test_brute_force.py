@@ -75,7 +75,9 @@ def _world(kinds: list[Kind], held: set[int]) -> Planned:
 
 @_SETTINGS
 @given(_kinds, st.sets(st.integers(0, 5), max_size=2), st.lists(_wants, min_size=1, max_size=4))
-@example([(0, 0), (0, 1), (1, 0)], set(), [[(f"{DOMAIN}.a == 0", 2)], [(f"{DOMAIN}.b == 0", 2)]])
+@example(
+    [(0, 0), (0, 1), (1, 0), (1, 1)], set(), [[(f"{DOMAIN}.a == 0", 2)], [(f"{DOMAIN}.b == 0", 2)]]
+)
 def test_pods_get_devices_exactly_if_they_exist_beside_those_before(
     kinds: list[Kind], held: set[int], pods: list[list[Want]]
 ) -> None:
