@@ -9,10 +9,10 @@ from . import core, kai
 
 Texts = dict[str, str]
 
+#: Of every kind. An API server describes `metadata` itself, and refuses other words.
 ROOT: Texts = {
     "apiVersion": "Version of the schema of this object.",
     "kind": "Kind of this object.",
-    "metadata": "Standard object metadata.",
     "spec": "What is wanted.",
     "status": "What was found; written by the scheduler, not by people.",
 }

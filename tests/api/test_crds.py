@@ -89,7 +89,7 @@ def test_every_field_of_our_kinds_says_what_it_is() -> None:
         kind = crd["spec"]["names"]["kind"]
         schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         silent = [path for path, node in _fields(schema, kind) if not node.get("description")]
-        assert not silent
+        assert silent == [f"{kind}.metadata"]  # which the API server describes
 
 
 def _fields(schema: Object, path: str) -> Iterator[tuple[str, Object]]:
