@@ -1,7 +1,8 @@
 """`python -m benchmarks NAME [options]`: run one benchmark, print a table or JSON lines.
 
 A benchmark is a module of this package with `OPTIONS` (name -> default), `sizes(options)` and
-`run(figures, options)`, and a line in `BENCHMARKS`.
+`run(figures, options)`, and a line in `BENCHMARKS`; or, if it measures other processes than its
+own, with `measure(options)` and `table(result)` instead.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ BENCHMARKS = {
     "unschedulable": "benchmarks.unschedulable",
     "topology": "benchmarks.topology",
     "cli_start": "benchmarks.cli_start",
+    "e2e": "benchmarks.e2e",
 }
 
 
@@ -39,6 +41,10 @@ def main() -> None:
     module = importlib.import_module(BENCHMARKS[options["name"]])
     if options["once"]:
         print(once(lambda figures: module.run(figures, options)))
+        return
+    if hasattr(module, "measure"):
+        result = module.measure(options)
+        print(json.dumps(result) if options["json"] else module.table(result))
         return
     arguments = [options["name"]]
     for option in module.OPTIONS:
