@@ -84,8 +84,9 @@ _WRITE: dict[tuple[Resource, str], tuple[str, ...]] = {
     (kinds.NODE, ""): ("patch",),  # quarantine
     (kinds.PVC, ""): ("patch",),  # the node that a volume is made for
     (kinds.CONFIG_MAP, ""): ("create", "update"),  # devices of a pod that shares GPUs
-    (kinds.RESOURCE_CLAIM, ""): ("create", "delete"),
-    (kinds.RESOURCE_CLAIM, "status"): ("patch", "update"),
+    (kinds.RESOURCE_CLAIM, ""): ("update",),  # the finalizer that keeps a claim in use
+    (kinds.RESOURCE_CLAIM, "status"): ("update",),  # its devices, and for whom they are
+    (kinds.RESOURCE_CLAIM, "binding"): ("update",),  # the same, since Kubernetes 1.36
     (kinds.QUEUE, ""): ("patch",),
     (kinds.QUEUE, "status"): ("patch",),
     (kinds.POD_GROUP, ""): ("create", "update", "patch", "delete"),
