@@ -69,6 +69,12 @@ NODE_TOPOLOGY_POLICY = "kai.scheduler/node-topology-policy"  # on pods: single-n
 NODE_ZONES = "kai.scheduler/zones"  # on nodes: NUMA cells and link groups, as JSON
 LINKS_PREDICTED = "kai.scheduler/gpu-links-predicted"  # on pods, like NUMA_PREDICTED
 MANAGED_NAMESPACE = "kai.scheduler/managed"
+#: On a workload: "true" lets its size follow the room between its bounds, "false" never.
+ELASTIC = "kai.scheduler/elastic"
+#: On a Job: the most pods that may run at once; makes it elastic.
+MAX_PARALLELISM = "kai.scheduler/max-parallelism"
+#: On an elastic workload: JSON, part -> the size asked for by its user and the one given.
+ELASTIC_SIZE = "kai.scheduler/elastic-size"
 #: On a workload: "one-by-one" starts pods that its autoscaler asks for as they fit.
 GROWTH = "kai.scheduler/growth"
 #: On a PodGroup: JSON, subgroup -> pods asked for. They start together, once the minimum runs.

@@ -16,6 +16,7 @@ from kai_ray.controllers.claim_returns import ClaimReturns
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.departures import Departures
 from kai_ray.controllers.drains import Drains
+from kai_ray.controllers.elastic.actor import Elasticity
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.evictor import Evictor
 from kai_ray.controllers.holds import Holds
@@ -42,6 +43,7 @@ class Control:
     requests: BindRequests
     reservations: Reservations
     claim_returns: ClaimReturns
+    elasticity: Elasticity
     status: StatusWriter
     stale: StaleGangs
     evictor: Evictor
@@ -60,6 +62,7 @@ class Control:
             self.events,
             self.reservations,
             self.claim_returns,
+            self.elasticity,
             self.binder,
             self.requests,
             self.status,
@@ -117,7 +120,10 @@ def compose(
     observers.append(announcements.observe)
     if usage is not None:
         observers.append(usage.observe)
-    loop = SchedulingLoop(config, encoder, binder, evictor, suspensions, observers, policy)
+    elasticity = Elasticity(config, departures, binder, events)
+    loop = SchedulingLoop(
+        config, encoder, binder, evictor, suspensions, elasticity, observers, policy
+    )
     return Control(
         encoder,
         loop,

@@ -47,6 +47,10 @@ class ControlConfig:
     """How long Ray may take to empty a worker that leaves, where nobody gives it longer."""
     evictions_per_minute: int | None = None
     """Pods that may be evicted in any minute; a gang that begins within it goes whole."""
+    elastic_settle_s: float = 10.0
+    """How long room must have been left over before workloads are lent some of it."""
+    elastic_period_s: float = 60.0
+    """Least time between two raises of one workload: each makes it gather its workers anew."""
     rejections: int = 3
     """Pods that a node may reject within `rejection_window_s` before it is quarantined."""
     rejection_window_s: float = 300.0

@@ -13,6 +13,7 @@ from kai_ray.cluster.served import device_kinds, serves
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.cycle import Cycle, carried_out, only, unfinished
+from kai_ray.controllers.elastic.actor import Elasticity
 from kai_ray.controllers.evictor import Evictor
 from kai_ray.controllers.isolation import decide_without_offenders
 from kai_ray.controllers.moments import next_moment
@@ -50,6 +51,7 @@ class SchedulingLoop:
         binder: Binder,
         evictor: Evictor,
         suspensions: Suspensions,
+        elasticity: Elasticity,
         observers: Sequence[Callable[[Cycle], None]] = (),
         policy: Policy = DEFAULT,
     ) -> None:
@@ -58,6 +60,7 @@ class SchedulingLoop:
         self._binder = binder
         self._evictor = evictor
         self._suspensions = suspensions
+        self._elasticity = elasticity
         self._observers = observers
         self._policy = self._with_grace(policy)
         self._isolated: dict[Key, tuple[int, str]] = {}  # -> how often, what was raised
@@ -140,8 +143,10 @@ class SchedulingLoop:
         policy = self._paced()
         never = self._suspensions.irreplaceable()
         last = self._suspensions.last_resort()
-        plan = choose(encoded, never, last, lambda s: self._decide(encoded, s, policy))
+        seen = self._elasticity.veil(encoded)
+        plan = choose(seen, never, last, lambda s: self._decide(encoded, s, policy))
         self._act(encoded, plan)
+        self._elasticity.settle(encoded, plan, policy, self._decide)
         self._seen = version  # not before: what fails half-way is to be done again
         wake_s = min(
             self._encoder.next_stuck_s(now) + 0.001,

@@ -62,7 +62,7 @@ class GangTable:
         self._table: Table[tuple[str, str]] = Table(_COLUMNS)
         self._trees: dict[tuple[str, str], tuple[TreeRow, ...]] = {}
         self._parent, self._minimum, self._rank, self._symbol = (array("i") for _ in range(4))
-        self._bond = array("i")
+        self._bond, self._asked = array("i"), array("i")
         self._leaf = array("b")
         self._blocks: dict[int, list[int]] = {}
 
@@ -140,6 +140,7 @@ class GangTable:
             self._rank,
             self._symbol,
             self._bond,
+            self._asked,
         )
         if free:
             start = free.pop()
@@ -160,6 +161,7 @@ class GangTable:
             self._leaf[at] = row.leaf
             self._minimum[at] = row.minimum
             self._rank[at] = rank[i]
+            self._asked[at] = row.asked
             self._bond[at] = self.bonds.acquire(row.bond) if row.bond else -1
             self._symbol[at] = (
                 self.leaves.acquire((key.namespace, key.name, row.name)) if row.leaf else -1
@@ -227,6 +229,9 @@ class GangTable:
                 required_level=required,
                 preferred_level=preferred,
             )
+        asked = _take(self._asked, picked)
+        if (asked >= 0).any():
+            subgroups = replace(subgroups, asked=asked)
         return GangArrays(
             gangs,
             subgroups,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ class TreeRow(NamedTuple):
     leaf: bool
     minimum: int
     bond: Bond | None = None  # which nodes must or should be near each other
+    asked: int = -1  # pods asked for so far, of leaves that grow together; -1 = one by one
 
 
 class GroupRow(NamedTuple):
@@ -52,7 +54,7 @@ def read(group: Object, config: EncodeConfig) -> GroupRow:
     meta = group["metadata"]
     spec = group.get("spec") or {}
     row = _row(meta, spec, created(meta), _tree(spec, config))
-    row = row._replace(traits=traits.read(meta))
+    row = row._replace(traits=traits.read(meta), tree=_growing(row.tree, meta))
     if spec.get("schedulingBackoff") == 1 and _refused(group):
         row = row._replace(given_up=True)
     return row
@@ -158,6 +160,24 @@ def _set(name: str, spec: dict[str, Any], parent: int, children: dict[str, list[
     minimum = _count(spec.get("minSubGroup"), count, f"{place}.minSubGroup")
     near = bond(spec.get("topologyConstraint"), f"{place}.topologyConstraint")
     return TreeRow(name, parent, False, minimum, near)
+
+
+def _growing(tree: tuple[TreeRow, ...], meta: dict[str, Any]) -> tuple[TreeRow, ...]:
+    """The tree with what the podgrouper says is asked for together. Raises Malformed."""
+    text = (meta.get("annotations") or {}).get(names.GROWS_TOGETHER)
+    if not text:
+        return tree
+    field = f"metadata.annotations[{names.GROWS_TOGETHER}]"
+    try:
+        asked = json.loads(text)
+    except ValueError:
+        asked = None
+    if not isinstance(asked, dict):
+        raise Malformed(field, f"{text!r} is not a JSON object of subgroups and pods: remove it")
+    pods = {name: _count(number, 0, f"{field}.{name}") for name, number in asked.items()}
+    return tuple(
+        row._replace(asked=pods[row.name]) if row.leaf and row.name in pods else row for row in tree
+    )
 
 
 def _count(raw: Any, default: int, field: str) -> int:

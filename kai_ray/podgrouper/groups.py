@@ -14,7 +14,12 @@ LARGEST_TREE = 10_000
 #: Annotations of the workload that say nothing about its group: kubectl's own, and what we tell
 #: users on their object.
 _NOT_INHERITED = frozenset(
-    {"kubectl.kubernetes.io/last-applied-configuration", keys.EVICTION_NOTICE, keys.ATTEMPT_ENDED}
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        keys.EVICTION_NOTICE,
+        keys.ATTEMPT_ENDED,
+        keys.ELASTIC_SIZE,
+    }
 )
 #: Annotation on a PodGroup: the queue that was last derived, so that a re-labelled workload moves.
 DERIVED_QUEUE = "kai.scheduler/derived-queue"

@@ -98,6 +98,9 @@ class Standing:
         size = len(tree.leaf)
         #: Leaves that grow together, once every pod that was asked for is there.
         self.growing, self._short = _growing(tree, held, waiting)
+        for row in self.growing:  # more than that were asked for once, and are about to be ended
+            wanted = max(tree.asked[row] if tree.asked else 0, tree.minimum[row])
+            self.waiting[row] = max(0, min(self.waiting[row], wanted - held[row]))
         #: Pods held by a leaf, satisfied direct children of a set.
         self.count = [held[row] if tree.leaf[row] else 0 for row in range(size)]
         #: Whether the subgroup meets its minimum once all its pending pods are placed.

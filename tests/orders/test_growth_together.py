@@ -66,11 +66,11 @@ def choose(rows: SubGroups, held: list[int], waiting: list[int]) -> dict[int, in
             id="what the minimum lost comes back first",
         ),
         pytest.param(
-            {CPU: 0, GPU: 1},
+            {CPU: 1, GPU: 2},
             [0, 1, 1, 1, 0],
-            [0, 0, 1, 0, 0],
-            {CPU: 1},
-            id="one that is more than was asked for is no hindrance",
+            [0, 0, 3, 4, 0],
+            {GPU: 1},
+            id="no more than is asked for now, of pods that once were",
         ),
         pytest.param(
             {},

@@ -6,8 +6,9 @@ while it is suspended. With the autoscaler on, only the minimum is promised: gro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kai_ray.api import labels as keys
 from kai_ray.api import operator_defaults as kuberay
@@ -40,6 +41,7 @@ from kai_ray.podgrouper.workload import Place, Rule, Workload
 HEAD = kuberay.RAY_HEAD_GROUP
 SUBMITTER = "submitter"
 REDIS_CLEANUP = "redis-cleanup"
+TOGETHER, ONE_BY_ONE = "together", "one-by-one"
 _LIMIT = 2**31 - 1
 
 
@@ -56,9 +58,14 @@ class WorkerGroup:
     field: str
 
 
-def worker_groups(spec: Object, at: str, *, strict: bool = False) -> list[WorkerGroup]:
-    """The groups that have or promise pods. `strict` refuses groups without a pod template."""
-    autoscaling = flag(spec, "enableInTreeAutoscaling", at)
+def worker_groups(
+    spec: Object, at: str, *, strict: bool = False, elastic: bool = False
+) -> list[WorkerGroup]:
+    """The groups that have or promise pods. `strict` refuses groups without a pod template.
+
+    `elastic`: their sizes follow the room, as if Ray's autoscaler set them.
+    """
+    autoscaling = flag(spec, "enableInTreeAutoscaling", at) or elastic
     taken = {HEAD, SUBMITTER, REDIS_CLEANUP}
     found: list[WorkerGroup] = []
     stated = sequence(spec, "workerGroupSpecs", at)
@@ -132,7 +139,8 @@ def cluster_group(
     sidecar: a container that the operator adds to the head instead.
     """
     spec = mapping(cluster, "spec")
-    groups = worker_groups(spec, at, strict=w.planning)
+    elastic = annotations_of(w.subject).get(keys.ELASTIC) == "true"
+    groups = worker_groups(spec, at, strict=w.planning, elastic=elastic)
     head = _head_template(w, spec, at, sidecar)
     notes: list[str] = []
     constraint = topologies.template_topology(w, head, notes, f"{at}.headGroupSpec.template")
@@ -149,7 +157,7 @@ def cluster_group(
     name = name or group_name(cluster)
     if _is_flat(w, name):
         tree = []
-    return build_group(
+    group = build_group(
         w,
         name=name,
         min_member=1 + sum(g.floor * g.hosts for g in groups),
@@ -158,6 +166,35 @@ def cluster_group(
         forced_priority=labels(w.subject).get(keys.RAY_PRIORITY_CLASS, ""),
         notes=notes,
     )
+    return with_growth(w, group, spec, at)
+
+
+def with_growth(w: Workload, group: Group, spec: Object, at: str) -> Group:
+    """What Ray's autoscaler asks for starts together, in all worker groups, or not at all.
+
+    Half of a placement group that waits for its other half holds GPUs and does nothing. Annotation
+    `kai.scheduler/growth: one-by-one` is for work that can use every single worker.
+    """
+    stated = annotations_of(w.subject).get(keys.GROWTH, TOGETHER)
+    if stated not in (TOGETHER, ONE_BY_ONE):
+        note = f"annotation {keys.GROWTH} is {stated!r}: write {TOGETHER} or {ONE_BY_ONE}"
+        group = replace(group, notes=(*group.notes, note))
+    asked = {
+        name: member.count
+        for member in group.members
+        if member.subgroup is not None and not member.optional and member.role != HEAD
+        for name in [member.subgroup]
+    }
+    parents = {sub.parent for sub in group.sub_groups}
+    leaves = {
+        sub.name: asked.get(sub.name, sub.min_member or 0)
+        for sub in group.sub_groups
+        if sub.name not in parents and (sub.name in asked or sub.parent in asked)
+    }
+    if stated == ONE_BY_ONE or not leaves or not flag(spec, "enableInTreeAutoscaling", at):
+        return group
+    text = json.dumps(leaves, sort_keys=True, separators=(",", ":"))
+    return replace(group, annotations={**group.annotations, keys.GROWS_TOGETHER: text})
 
 
 def _is_flat(w: Workload, name: str) -> bool:

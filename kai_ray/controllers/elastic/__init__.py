@@ -1,0 +1,1 @@
+"""Elasticity as an actor: replicas follow the room, within the bounds that the user wrote."""
