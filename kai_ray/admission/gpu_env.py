@@ -41,7 +41,7 @@ def add(pod: Object) -> None:
     meta = pod["metadata"]
     annotations = meta.get("annotations") or {}
     prefix = annotations.get(names.SHARED_GPU_CONFIG) or _prefix(meta)
-    theirs = [entry for entry in env if entry not in environment.by_annotations()]
+    theirs = [entry for entry in env if not _by_policy(entry)]
     mine = [
         entry
         for entry in environment.by_config_map(f"{prefix}-{index}")
@@ -50,6 +50,17 @@ def add(pod: Object) -> None:
     if mine:
         meta["annotations"] = {**annotations, names.SHARED_GPU_CONFIG: prefix}
         container["env"] = [*theirs, *mine]
+
+
+def _by_policy(entry: Any) -> bool:
+    """Whether the policy has wired it; a server adds to the reference the version it is read by."""
+    source = entry.get("valueFrom") if isinstance(entry, dict) else None
+    read = source.get("fieldRef") if isinstance(source, dict) else None
+    path = read.get("fieldPath") if isinstance(read, dict) else None
+    return any(
+        _named(entry, made["name"]) and path == made["valueFrom"]["fieldRef"]["fieldPath"]
+        for made in environment.by_annotations()
+    )
 
 
 def _prefix(meta: Object) -> str:
