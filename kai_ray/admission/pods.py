@@ -13,7 +13,10 @@ from kai_ray.encode import gpu_asks, requests
 from kai_ray.encode.groups import DEFAULT_LEAF
 from kai_ray.encode.problems import MISREAD, Malformed
 from kai_ray.encode.settings import EncodeConfig, MemberOf
+from kai_ray.encode.traits import is_suspended, says_suspended
 
+#: From a pod to its workload: no chain of owners is longer.
+_MOST_OWNERS = 8
 _DEFAULTS = (None, "", "default-scheduler")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -45,6 +48,7 @@ class PodAdmission:
         self._check(pod, reader)
         gpu_env.add(pod)
         self._stamp(pod)
+        _gate(pod, reader)
         return pod
 
     def _check(self, pod: Object, reader: Port) -> None:
@@ -75,6 +79,51 @@ class PodAdmission:
         meta["annotations"] = {**(meta.get("annotations") or {}), names.POD_GROUP: found[0]}
         if found[1] and found[1] != DEFAULT_LEAF:
             meta["labels"] = {names.SUBGROUP: found[1], **(meta.get("labels") or {})}
+
+
+def _gate(pod: Object, reader: Port) -> None:
+    """Pods of a suspended workload wait until it is resumed (controllers/gates.py opens the gate).
+
+    Where the gang is not known or not made yet, the owners are asked.
+    """
+    meta, spec = pod["metadata"], pod["spec"]
+    if spec.get("nodeName"):
+        return
+    gates = spec.get("schedulingGates") or []
+    if any(gate.get("name") == names.SUSPENDED_GATE for gate in gates):
+        return
+    if _suspended_group(meta, reader) or _suspended_owner(meta, reader):
+        spec["schedulingGates"] = [*gates, {"name": names.SUSPENDED_GATE}]
+
+
+def _suspended_group(meta: Object, reader: Port) -> bool:
+    group = (meta.get("annotations") or {}).get(names.POD_GROUP)
+    if not group:
+        return False
+    try:
+        found = reader.get(kinds.POD_GROUP, str(group), meta.get("namespace") or "")
+    except ApiError:
+        return False  # what cannot be read now is held later
+    return is_suspended(found)
+
+
+def _suspended_owner(meta: Object, reader: Port) -> bool:
+    """Whether an object that the pod comes from says so in the annotation."""
+    for _ in range(_MOST_OWNERS):
+        owner = next((r for r in meta.get("ownerReferences") or () if r.get("controller")), None)
+        if owner is None:
+            return False
+        resource = kinds.BY_KIND.get((str(owner.get("apiVersion")), str(owner.get("kind"))))
+        if resource is None or not resource.namespaced:
+            return False
+        try:
+            found = reader.get(resource, str(owner.get("name")), meta.get("namespace") or "")
+        except ApiError:
+            return False
+        if says_suspended(found):
+            return True
+        meta = found["metadata"]
+    return False
 
 
 def _share_causes(pod: Object) -> list[Object]:

@@ -98,6 +98,7 @@ RESERVED_GPUS = "kai.scheduler/reserved-gpus"
 RESERVED_FOR = "kai.scheduler/reserved-for"  # on a Node: the workload types that may use it
 WORKLOAD_TYPE = "kai.scheduler/workload-type"  # on a workload: build, train, inference
 SUSPENDED = "kai.scheduler/suspended"  # on a workload of a kind that has no field for it
+SUSPENDED_GATE = SUSPENDED  # the scheduling gate of pods that come in meanwhile
 MAX_RUN_TIME_REACHED = "kai.scheduler/max-run-time-reached"  # on a PodGroup: when it was ended
 GPU_PRODUCT = "nvidia.com/gpu.product"
 #: Labels by which clouds and we name the pool of a node; any of them counts.

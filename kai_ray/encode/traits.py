@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kai_ray.api import labels as names
+from kai_ray.cluster.port import Object
 
 from .problems import Malformed
 
@@ -46,9 +47,26 @@ def read(meta: dict[str, Any]) -> Traits:
     return Traits(
         str(user)[:_LONGEST],
         workload_type(raw, f"metadata.labels[{names.WORKLOAD_TYPE}]") if raw else "",
-        annotations.get(names.SUSPENDED) == "true",
+        _suspended(annotations),
         bool(annotations.get(names.MAX_RUN_TIME_REACHED)),
     )
+
+
+def is_suspended(obj: Object) -> bool:
+    """Whether a PodGroup or workload says that its pods are to wait until it is resumed."""
+    return _suspended(obj["metadata"].get("annotations") or {})
+
+
+def says_suspended(owner: Object) -> bool:
+    """Whether an owner of pods says it of its own accord: the ReplicaSet of a Deployment keeps
+    copies of annotations that the Deployment may have lost since."""
+    references = owner["metadata"].get("ownerReferences") or ()
+    copied = any(r.get("controller") and r.get("kind") == "Deployment" for r in references)
+    return is_suspended(owner) and not copied
+
+
+def _suspended(annotations: dict[str, Any]) -> bool:
+    return annotations.get(names.SUSPENDED) == "true"
 
 
 def workload_type(raw: Any, field: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kai_ray.api import labels as keys
+from kai_ray.encode import traits
 
 from . import fields, topologies
 from .groups import (
@@ -134,9 +135,8 @@ def _annotations(w: Workload, members: tuple[Member, ...]) -> dict[str, str]:
     user = fields.pod_annotation(w, members, keys.USER)
     if user and keys.USER not in found:
         found[keys.USER] = user
-    stated = (annotations_of(o).get(keys.SUSPENDED) for o in (w.top, *w.owners, w.subject))
     found.pop(keys.SUSPENDED, None)
-    if "true" in stated:
+    if any(traits.says_suspended(o) for o in (w.top, *w.owners, w.subject)):
         found[keys.SUSPENDED] = "true"
     found[keys.TOP_OWNER_METADATA] = top_owner_metadata(owner_reference(w.subject))
     return found

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from kai_ray.admission.pods import PodAdmission
 from kai_ray.api import labels as L
 from kai_ray.cli.root import root
 from kai_ray.cluster import resources as kinds
@@ -86,6 +87,7 @@ def test_pods_of_a_kind_without_a_switch_leave_and_wait_until_it_is_resumed(
     assert c.run_until(lambda: placed(c) == 0 and len(pods(c)) == 3, 120)
     c.run_for(60)
     assert placed(c) == 0
+    assert {tuple(gates(p)) for p in pods(c)} == {(L.SUSPENDED_GATE,)}
     groups = c.store.list(kinds.POD_GROUP, "default").items
     said = [
         next(x for x in g["status"]["conditions"] if x["type"] == "Scheduled")
@@ -96,6 +98,11 @@ def test_pods_of_a_kind_without_a_switch_leave_and_wait_until_it_is_resumed(
     assert {x["reason"] for x in said if x["status"] == "False"} == {"Suspended"}
     c.store.patch(resource, "web", suspend_patch(resource, False), "default")
     assert c.run_until(lambda: placed(c) == 3, 60)
+    assert not any(gates(p) for p in pods(c))
+
+
+def gates(pod: dict[str, Any]) -> list[str]:
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
 
 
 def test_a_workload_made_suspended_does_not_start(cluster: EmbeddedCluster) -> None:
@@ -104,6 +111,43 @@ def test_a_workload_made_suspended_does_not_start(cluster: EmbeddedCluster) -> N
     c.run_for(60)
     assert len(pods(c)) == 3
     assert placed(c) == 0
+    assert all(gates(p) == [L.SUSPENDED_GATE] for p in pods(c))
+
+
+def test_a_gate_that_somebody_else_has_put_stays_shut(cluster: EmbeddedCluster) -> None:
+    """Resuming opens our gate and no other; the pods start when both are open."""
+    c = cluster
+    obj = serving("Deployment", {L.SUSPENDED: "true"})
+    template = {**_TEMPLATE, "spec": {**_TEMPLATE["spec"], "schedulingGates": [{"name": "a/b"}]}}
+    obj["spec"]["template"] = template
+    c.store.create(kinds.DEPLOYMENT, obj)
+    c.run_for(20)
+    assert all(gates(p) == ["a/b", L.SUSPENDED_GATE] for p in pods(c))
+    c.store.patch(kinds.DEPLOYMENT, "web", suspend_patch(kinds.DEPLOYMENT, False), "default")
+    assert c.run_until(lambda: all(gates(p) == ["a/b"] for p in pods(c)), 60)
+    assert placed(c) == 0
+    for p in pods(c):
+        name = p["metadata"]["name"]
+        c.store.patch(kinds.POD, name, {"spec": {"schedulingGates": None}}, "default")
+    assert c.run_until(lambda: placed(c) == 3, 60)
+
+
+def test_pods_that_came_in_without_a_gate_are_held_all_the_same(cluster: EmbeddedCluster) -> None:
+    """As where the webhook was down: the pods' own admission is switched off."""
+    c = cluster
+    c.store.admission[:] = [a for a in c.store.admission if not isinstance(a, PodAdmission)]
+    obj = serving("Deployment", {L.SUSPENDED: "true"})
+    obj["spec"]["template"] = {
+        **_TEMPLATE,
+        "spec": {**_TEMPLATE["spec"], "schedulerName": L.SCHEDULER_NAME},
+    }
+    c.store.create(kinds.DEPLOYMENT, obj)
+    c.run_for(60)
+    assert len(pods(c)) == 3
+    assert not any(gates(p) for p in pods(c))
+    assert placed(c) == 0
+    c.store.patch(kinds.DEPLOYMENT, "web", suspend_patch(kinds.DEPLOYMENT, False), "default")
+    assert c.run_until(lambda: placed(c) == 3, 60)
 
 
 def test_others_take_what_a_suspended_workload_leaves(cluster: EmbeddedCluster) -> None:
