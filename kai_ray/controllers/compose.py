@@ -8,6 +8,7 @@ from kai_ray.cluster.port import Key
 from kai_ray.cluster.runtime import Controller
 from kai_ray.controllers.announcements import Announcements
 from kai_ray.controllers.attempts import Attempts
+from kai_ray.controllers.bad_devices import BadDevices
 from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.bind_requests import BindRequests
 from kai_ray.controllers.binder import Binder
@@ -19,6 +20,7 @@ from kai_ray.controllers.drains import Drains
 from kai_ray.controllers.elastic.actor import Elasticity
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.evictor import Evictor
+from kai_ray.controllers.gates import Gates
 from kai_ray.controllers.holds import Holds
 from kai_ray.controllers.notices import Notices
 from kai_ray.controllers.quarantine import Quarantine
@@ -52,6 +54,8 @@ class Control:
     notices: Notices
     holds: Holds
     quarantine: Quarantine
+    bad_devices: BadDevices
+    gates: Gates
     deadlines: QueueDeadlines
     announcements: Announcements
     events: Events
@@ -72,6 +76,8 @@ class Control:
             self.notices,
             self.holds,
             self.quarantine,
+            self.bad_devices,
+            self.gates,
             self.deadlines,
             self.announcements,
             *([self.usage] if self.usage else []),
@@ -116,6 +122,7 @@ def compose(
 
     status = StatusWriter(config, events, held_back)
     failures.on_change = status.touch
+    failures.on_fail = quarantine.bind_failed
     observers = [status.observe, stale.observe, holds.observe, deadlines.observe]
     observers.append(announcements.observe)
     if usage is not None:
@@ -139,6 +146,8 @@ def compose(
         notices,
         holds,
         quarantine,
+        BadDevices(config, events),
+        Gates(config.encode, member_of),
         deadlines,
         announcements,
         events,
