@@ -44,8 +44,6 @@ class Control:
     binder: Binder
     requests: BindRequests
     reservations: Reservations
-    claim_returns: ClaimReturns
-    elasticity: Elasticity
     status: StatusWriter
     stale: StaleGangs
     evictor: Evictor
@@ -59,14 +57,14 @@ class Control:
     deadlines: QueueDeadlines
     announcements: Announcements
     events: Events
+    claim_returns: ClaimReturns
+    elasticity: Elasticity
     usage: UsageController | None = None  # where usage over time counts
 
     def controllers(self) -> list[Controller]:
         return [
             self.events,
             self.reservations,
-            self.claim_returns,
-            self.elasticity,
             self.binder,
             self.requests,
             self.status,
@@ -80,6 +78,8 @@ class Control:
             self.gates,
             self.deadlines,
             self.announcements,
+            self.claim_returns,
+            self.elasticity,
             *([self.usage] if self.usage else []),
             self.loop,
         ]
@@ -137,7 +137,6 @@ def compose(
         binder,
         requests,
         Reservations(config, cards, events),
-        ClaimReturns(encoder),
         status,
         stale,
         evictor,
@@ -151,6 +150,8 @@ def compose(
         deadlines,
         announcements,
         events,
+        ClaimReturns(encoder),
+        elasticity,
         usage,
     )
 
