@@ -14,6 +14,7 @@ from kai_ray.cluster.port import ApiError, NotFound, Object
 from kai_ray.cluster.runtime import Runtime
 
 from . import pod_facts, pod_status
+from .claimed_devices import LOOK_AGAIN_S, ClaimedDevices
 from .cluster_file import ClusterConfig, NodePool
 from .node_books import NodeBooks
 from .node_health import address_of, is_down
@@ -49,6 +50,7 @@ class Kubelet:
         self._work.setup(runtime)
         self._nodes = runtime.informer(R.NODE)
         self._pods = runtime.informer(R.POD)
+        self._claims = ClaimedDevices(runtime)
         self._pods.add_index(BY_NODE, lambda p: (p["spec"].get("nodeName") or "",))
         self._pods.add_index(BY_FACT, lambda p: pod_facts.facts_of(p))
         self._nodes.on_change(self._node_changed)
@@ -133,6 +135,10 @@ class Kubelet:
         wanted, shares = pod_facts.requests(pod), pod_facts.shares(pod, books.shared.card)
         short = books.shortage(wanted)
         full = books.shared.overfull(shares)
+        contested = self._claims.contested(pod) if pod["spec"].get("resourceClaims") else ""
+        if contested:
+            self._refuse(pod, "UnexpectedAdmissionError", f"Pod was rejected: {contested}")
+            return False
         if full:
             self._refuse(pod, "UnexpectedAdmissionError", f"Pod was rejected: {full}")
             return False
@@ -188,6 +194,8 @@ class Kubelet:
             wait = since + pool.start_delay_seconds - self._runtime.clock.now()
             if wait > 0:
                 return wait
+        if pod["spec"].get("resourceClaims") and self._claims.lack(pod):
+            return LOOK_AGAIN_S
         unmet = [gate for gate in pod_facts.init_gates(pod) if not self._holds(gate)]
         host = address_of(node)
         if unmet:
