@@ -29,13 +29,6 @@ def is_workload(obj: Object) -> bool:
     return obj["kind"] in SERVICES or obj["kind"] in RUNS_TO_AN_END
 
 
-def is_for_later(obj: Object) -> str:
-    """Why this sample waits with what is built so far, or ""."""
-    if (obj.get("spec") or {}).get("resourceClaims"):
-        return "claims a device (DRA)"
-    return ""
-
-
 def serves(obj: Object) -> bool:
     if obj["kind"] == "Pod":
         return obj["spec"].get("restartPolicy", "Always") == "Always"

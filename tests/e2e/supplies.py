@@ -21,6 +21,15 @@ TOPOLOGY_LABELS = {
     "topology.test/zone-domain": "zone-0",
     "accelerator.nvidia.com/rack": "rack-0",
 }
+#: NVIDIA's driver makes claim templates for the ComputeDomains of users, and offers channels.
+COMPUTE_DOMAIN = "ComputeDomain"
+CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
+CHANNELS = {
+    "driver": "compute-domain.nvidia.com",
+    "deviceClass": CHANNEL_CLASS,
+    "count": 1,
+    "prefix": "channel",
+}
 _CLUSTER_SCOPED = {"Queue", "Namespace", "ClusterRole", "ClusterRoleBinding", "Topology"}
 
 
@@ -51,6 +60,7 @@ def large_cluster(docs: list[Object]) -> ClusterConfig:
             "cpu": 256,
             "labels": TOPOLOGY_LABELS,
             "runTime": {"meanSeconds": 30},
+            **({"devices": [CHANNELS]} if any(d["kind"] == COMPUTE_DOMAIN for d in docs) else {}),
         }
     ]
     seen: list[dict[str, str]] = []
@@ -100,6 +110,7 @@ def supply(cluster: EmbeddedCluster, docs: list[Object], manifests: Path) -> Non
         _supply_references(cluster, doc, namespace, own)
         _supply_runtime(cluster, doc, own, manifests)
         _supply_cluster(cluster, doc, namespace, manifests)
+        _supply_channel(cluster, doc, namespace)
 
 
 def _supply_references(
@@ -172,6 +183,17 @@ def _supply_cluster(cluster: EmbeddedCluster, doc: Object, namespace: str, manif
     sample = copy.deepcopy(sample)
     sample["metadata"].update(name=name, namespace=namespace)
     _create(cluster, R.RAY_CLUSTER, sample)
+
+
+def _supply_channel(cluster: EmbeddedCluster, doc: Object, namespace: str) -> None:
+    """What NVIDIA's driver does for a ComputeDomain: a template for claims of its channel."""
+    if doc["kind"] != COMPUTE_DOMAIN:
+        return
+    name = doc["spec"]["channel"]["resourceClaimTemplate"]["name"]
+    request = {"name": "channel", "exactly": {"deviceClassName": CHANNEL_CLASS}}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    meta = {"name": name, "namespace": namespace}
+    _create(cluster, R.RESOURCE_CLAIM_TEMPLATE, {"metadata": meta, "spec": spec})
 
 
 def submit(cluster: EmbeddedCluster, docs: list[Object]) -> list[Object]:

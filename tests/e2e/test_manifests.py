@@ -63,13 +63,6 @@ def test_a_sample_starts_and_then_ends_or_serves(path: Path, tally: Tally) -> No
             return
         for obj in workloads:
             _admit_as_kueue_would(cluster, obj)
-        later = {reason for o in workloads if (reason := outcomes.is_for_later(o))}
-        if later:
-            cluster.run_for(60)
-            waiting = outcomes.waiting(cluster)
-            assert waiting and all(line.partition(": ")[2] for line in waiting), waiting
-            tally.apart[name] = f"{', '.join(sorted(later))}: waits with its reason"
-            return
         for obj in workloads:
             _see_through(cluster, obj)
         assert not cluster.kubelet.refused, "the scheduler gave out more than a node has"
