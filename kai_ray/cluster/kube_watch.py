@@ -4,9 +4,10 @@ The server ends every watch now and then, and connections break; the reader open
 where the last one ended, so that the taker sees one unbroken sequence. Only what it cannot mend
 comes out of `next`: Gone (list again), or a refusal such as Forbidden.
 
-A stream says nothing while nothing changes, so silence alone does not tell a quiet kind from a dead
-connection. An API server sends a bookmark two seconds before a stream's time is over: streams as
-long as `STREAM_PART` of the silence that is allowed are heard of often enough.
+A stream says nothing while nothing changes, and a server sends no bookmark that says nothing new,
+so silence alone does not tell a quiet kind from a dead connection. Therefore streams are short:
+when one is over after `STREAM_PART` of the silence that is allowed, the server has to accept the
+next one where the last one ended, which it does only while its own cache is kept up to date.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ SILENCE_S = 120.0  # no bookmark and no event for so long: the connection is tak
 STREAM_PART = (0.5, 0.6)  # of the silence: for so long the server is asked to keep a stream
 SHORTEST_STREAM_S = 4
 WAITING_LIMIT = 20_000  # events not taken yet; beyond it the reader stops reading
+_LATE_S = 1.0  # a stream may end so much later than it was asked to
 BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
 
@@ -65,7 +67,7 @@ class HttpWatch:
         self._initial = initial  # the state is still arriving: nothing says how far it has come
         self._silence_s = silence_s
         self._decode = decode
-        self._heard_s = steady_s()
+        self._heard_s = self._over_s = steady_s()
         self._changed = threading.Condition()
         self._events: deque[WatchEvent] = deque()
         self._failure: ApiError | None = None
@@ -115,7 +117,10 @@ class HttpWatch:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         elif self._version:
             query["resourceVersion"] = self._version
-        return self._transport.stream(self._path, query, self._silence_s)
+        opened = self._transport.stream(self._path, query, self._silence_s)
+        self._heard_s = steady_s()
+        self._over_s = self._heard_s + stream_s + _LATE_S
+        return opened
 
     def _read(self) -> None:
         failures = 0
@@ -166,7 +171,10 @@ class HttpWatch:
             self._changed.wait_for(lambda: len(self._events) < WAITING_LIMIT or self._closed)
             if said.type == "BOOKMARK" and (meta.get("annotations") or {}).get(INITIAL_END):
                 self._initial = False
-            self._heard_s = steady_s()
+            if (
+                steady_s() < self._over_s
+            ):  # else we slept: this has waited for us who knows how long
+                self._heard_s = steady_s()
             self._events.append(WatchEvent(said.type, obj))  # pyright: ignore[reportArgumentType]
             self._changed.notify_all()
         if self._on_event is not None:

@@ -98,6 +98,10 @@ class Runtime:
             if not i.connected and (i.resource in self._needed or not i.absent)
         ]
 
+    def absent(self) -> list[Informer]:
+        """Caches of kinds that the server does not serve, or not to us."""
+        return [i for i in self._all() if i.absent]
+
     def _definition_changed(self, old: Object | None, new: Object | None) -> None:
         for informer in self._all():
             informer.look_again()

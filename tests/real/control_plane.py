@@ -296,6 +296,10 @@ class ControlPlane:
     # Clients
 
     @property
+    def etcd_url(self) -> str:
+        return f"http://{LOOPBACK}:{self._ports.etcd}"
+
+    @property
     def url(self) -> str:
         return f"https://{LOOPBACK}:{self._ports.api}"
 
