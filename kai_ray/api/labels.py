@@ -125,6 +125,7 @@ QUARANTINED_UNTIL = "kai.scheduler/quarantined-until"  # on a Node that rejects 
 QUARANTINE_REASON = "kai.scheduler/quarantine-reason"
 BAD_DEVICES = "kai.scheduler/bad-devices"  # on a Node: devices that fail, as JSON; written by us
 UNHEALTHY_DEVICES = "kai.scheduler/unhealthy-devices"  # the same by others: names, with commas
+EVICTED_PODS = "kai.scheduler/evicted-pods"  # on a PodGroup: how many went at its last eviction
 STALE_EVICTIONS = "kai.scheduler/stale-evictions"  # on a PodGroup or workload: how often so far
 RUN_TIME = "kai.scheduler/sim-run-time"
 EXIT_CODE = "kai.scheduler/sim-exit-code"

@@ -24,6 +24,7 @@ from kai_ray.controllers.events import Events
 from kai_ray.controllers.rejections import moment, rejected, unstarted
 from kai_ray.encode.bad_devices import BadDevice, marked, written
 from kai_ray.encode.gpu_table import groups_of
+from kai_ray.encode.settings import in_shard
 
 _LONGEST = 512
 
@@ -96,7 +97,7 @@ class BadDevices:
 
     def reconcile(self, key: str) -> float | None:
         node, now = self._nodes.get(key), self._runtime.clock.now()
-        if node is None:
+        if node is None or not in_shard(node, self._config.encode):
             return None
         known = {device.name: device for device in marked(_annotations(node))}
         kept = {

@@ -1,7 +1,8 @@
 """Carries out what a Plan says about giving way: holds first, then the victims, gang by gang.
 
-Nothing is remembered between cycles but the pace: an eviction that was cut short is seen by the
-next cycle as it stands, and decided again. So every write is safe to repeat, and in this order:
+Nothing is remembered between cycles but the pace, and that stands on record as well: an eviction
+that was cut short is seen by the next cycle as it stands, and decided again. So every write is safe
+to repeat, and in this order:
 
 1. the beneficiary's PodGroup carries which nodes are kept for which pods, and until when;
 2. the victim's PodGroup carries when and why it was evicted, or by when it has to go;
@@ -12,10 +13,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterator
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.clock import epoch, rfc3339
 from kai_ray.cluster.port import ApiError, Key, Object, Write
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.conditions import condition, merged
@@ -33,6 +35,7 @@ from kai_ray.controllers.words import name_table
 from kai_ray.encode import Encoded
 from kai_ray.encode.eviction_facts import write_hold
 from kai_ray.encode.queue_policy import SILENT, QueuePolicy
+from kai_ray.encode.settings import in_shard
 from kai_ray.scheduler import Plan
 from kai_ray.scheduler.reason import Reason
 
@@ -51,6 +54,7 @@ class Evictor:
         self._drains = drains
         self._events = events
         self._spent: deque[tuple[float, int]] = deque()
+        self._remembered = False  # whether what went before we came is in it
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -64,9 +68,19 @@ class Evictor:
         if limit is None:
             return None
         now = self._runtime.clock.now()
+        if not self._remembered:
+            self._remembered = True
+            self._spent.extend(sorted(self._on_record(now)))
         while self._spent and self._spent[0][0] <= now - _MINUTE_S:
             self._spent.popleft()
         return max(0, limit - sum(count for _, count in self._spent))
+
+    def _on_record(self, now: float) -> Iterator[tuple[float, int]]:
+        """What PodGroups say about evictions of the last minute: a restart goes on counting."""
+        for group in self._groups:
+            found = eviction_of(group) if in_shard(group, self._config.encode) else None
+            if found is not None and found[0] > now - _MINUTE_S:
+                yield found
 
     def allowed_again_s(self) -> float:
         """When the pace allows more; inf where it does not hold anything up."""
@@ -218,7 +232,11 @@ class Evictor:
         notes: dict[str, str | None] = {}
         given = [told[id(v)] for v in victims if id(v) in told]
         if len(given) < len(victims):
+            before = eviction_of(group)
+            recent = before is not None and before[0] > now - _MINUTE_S
+            pods = sum(len(v.tasks) for v in victims if id(v) not in told)
             notes[names.LAST_EVICTION] = rfc3339(now)
+            notes[names.EVICTED_PODS] = str(pods + (before[1] if before and recent else 0))
         if given:
             record = notices_of(group)
             for notice in given:
@@ -251,6 +269,16 @@ class Evictor:
 
     def _send(self, writes: list[Write]) -> list:
         return self._runtime.port.batch(writes) if writes else []
+
+
+def eviction_of(group: Object) -> tuple[float, int] | None:
+    """When pods of a gang were last evicted, and how many; None where it does not say."""
+    notes = group["metadata"].get("annotations") or {}
+    at, pods = notes.get(names.LAST_EVICTION), notes.get(names.EVICTED_PODS) or ""
+    try:
+        return (epoch(at), int(pods)) if at and pods else None
+    except (ValueError, TypeError):
+        return None
 
 
 def _policy(encoded: Encoded, victim: Victim) -> QueuePolicy:

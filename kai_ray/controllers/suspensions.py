@@ -18,6 +18,7 @@ from kai_ray.controllers.attempts import Attempts
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.suspend import GANG_KINDS, can_suspend
 from kai_ray.encode import Encoder
+from kai_ray.encode.settings import in_shard
 
 _BY_OWNER, _BY_GROUP = "suspensions-owner", "suspensions-group"
 #: An operator that has not begun to end pods after this long does not obey the switch.
@@ -62,9 +63,16 @@ class Suspensions:
         if any(o is not None and names.RESUME_AT in _annotations(o) for o in (old, new)):
             self._mark(_text(resource, key_of(obj)))
 
+    def _groups_of(self, text: str) -> list[Object]:
+        """The gangs of a workload that are in this shard: others are no concern of ours."""
+        found = self._groups.by_index(_BY_OWNER, text)
+        return [group for group in found if in_shard(group, self._encoder.config)]
+
     def _group_seen(self, old: Object | None, new: Object | None) -> None:
         """Gang and workload may be seen in any order."""
         if new is None:
+            return
+        if not in_shard(new, self._encoder.config):
             return
         for text in _owners(new):
             found = self._workload(text)
@@ -75,7 +83,7 @@ class Suspensions:
         """At once, so that no decision counts on pods that are on their way out."""
         found = self._workload(text)
         if found is not None and is_suspended(*found):
-            for group in self._groups.by_index(_BY_OWNER, text):
+            for group in self._groups_of(text):
                 self._encoder.set_leaving(key_of(group), True)
         self._runtime.enqueue(self.name, text)
 
@@ -85,9 +93,7 @@ class Suspensions:
             found = self._workload(text)
             if found is None or not can_suspend(*found):
                 continue
-            others = [
-                g for g in self._groups.by_index(_BY_OWNER, text) if key_of(g) != key_of(group)
-            ]
+            others = [g for g in self._groups_of(text) if key_of(g) != key_of(group)]
             if not any(self._placed(key_of(g)) for g in others):
                 return found
         return None
@@ -112,7 +118,7 @@ class Suspensions:
             space = cluster["metadata"].get("namespace") or ""
             texts = [f"{r.get('kind')} {space}/{r.get('name')}" for r in references]
             for text in (*texts, _text(kinds.RAY_CLUSTER, key_of(cluster))):
-                for group in self._groups.by_index(_BY_OWNER, text):
+                for group in self._groups_of(text):
                     if self.of(group) is None and self._attempts.of(group) is None:
                         found.add(key_of(group))
         return found
@@ -146,7 +152,9 @@ class Suspensions:
 
     def reconcile(self, key: str) -> float | None:
         found = self._workload(key)
-        groups = [key_of(g) for g in self._groups.by_index(_BY_OWNER, key)]
+        groups = [key_of(g) for g in self._groups_of(key)]
+        if not groups and self._groups.by_index(_BY_OWNER, key):
+            return None  # of another shard
         due = _moment(_annotations(found[1]).get(names.RESUME_AT)) if found else None
         if found is None or due is None:
             return self._back(groups)

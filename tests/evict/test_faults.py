@@ -117,6 +117,28 @@ def test_the_pace_of_evictions_is_kept(limit: int) -> None:
         assert len(world.running("own")) == 2 * limit
 
 
+def test_the_pace_of_evictions_is_kept_over_a_restart(tmp_path: Path) -> None:
+    def paced(now: float | None = None) -> EvictWorld:
+        made = EvictWorld("1x8", state_dir=tmp_path, clock_s=now)
+        object.__setattr__(made.cluster.control.loop._config, "evictions_per_minute", 2)
+        return made
+
+    world = paced()
+    world.queues(a=8, b=0)
+    for i in range(8):
+        world.job(f"lent-{i}", "b", 1)
+    world.run(10)
+    for i in range(8):
+        world.job(f"own-{i}", "a", 1)
+    assert world.until(lambda: len(world.running("own")) == 2, 40)
+    now = world.cluster.clock.now()
+    world.cluster.stop()
+    with paced(now) as world:
+        world.run(25)
+        assert len(world.running("own")) == 2  # the minute is not over
+        assert world.until(lambda: len(world.running("own")) == 4, 60)
+
+
 def test_a_hold_ends_in_time_and_others_get_the_room() -> None:
     with EvictWorld("1x8") as world:
         world.queues(a=8, b=0)
