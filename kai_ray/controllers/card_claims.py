@@ -8,7 +8,6 @@ comes too late, after its claim was withdrawn, loses.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import socket
@@ -44,6 +43,8 @@ DEVICES = "devices"
 #: The controller that keeps reservation pods in line; its keys are cards.
 RESERVATIONS = "reservations"
 _ROUNDS = 4
+_AGAIN_S = 0.5
+_ACCOUNT = kinds.SERVICE_ACCOUNT
 _COUNT = itertools.count(1)
 
 
@@ -61,6 +62,7 @@ class CardClaims:
         self._open: dict[Key, _Open] = {}
         self._on_card: dict[Card, set[Key]] = {}
         self._stirred: set[Key] = set()
+        self._closed: set[str] = set()  # reservation pods that were deleted here
         self._wake: list[str] = []
         self.me = ""
         """The name that stands in claims of this scheduler."""
@@ -144,7 +146,7 @@ class CardClaims:
             card = reservation_pods.card_of(pod)
             if new is None:
                 self._gone.discard(_uid(pod))
-                self._lose(card, reservation_pods.book_of(pod))
+                self._lose(card, pod)
             self._stir(self._on_card.get(card, ()))
             return
         known = self._open.get(key_of(pod))
@@ -153,19 +155,35 @@ class CardClaims:
         if new is None or _uid(new) != known.want.uid or new["spec"].get("nodeName"):
             self._close(key_of(pod))
 
-    def _lose(self, card: Card, book: dict[str, Claim]) -> None:
-        """A reservation pod is gone; what stood in its book still counts when it is made again."""
-        if book:
-            self._lost[card] = book
-        else:
-            self._lost.pop(card, None)
+    def _lose(self, card: Card, keeper: Object) -> None:
+        """A reservation pod is gone: what stood in its book counts until that is known to be void.
 
-    def _stir(self, pods: Iterable[Key]) -> None:
+        Not where it was deleted here, with a book that was void.
+        """
+        book = reservation_pods.book_of(keeper)
+        if _uid(keeper) in self._closed:
+            self._closed.discard(_uid(keeper))
+        elif book:
+            self._lost[card] = book
+
+    def lost(self, card: Card) -> dict[str, Claim]:
+        """Claims in the book of a reservation pod that is gone; void ones are for the caller to
+        take out."""
+        found = self._lost.get(card)
+        if found is not None and not found:
+            del self._lost[card]
+        return found or {}
+
+    def close(self, keeper: Object) -> None:
+        """A reservation pod is deleted because nobody needs it."""
+        self._closed.add(_uid(keeper))
+
+    def _stir(self, pods: Iterable[Key], after_s: float = 0.0) -> None:
         found = set(pods)
         if found:
             self._stirred |= found
             for controller in self._wake:
-                self._runtime.enqueue(controller, DEVICES)
+                self._runtime.enqueue(controller, DEVICES, after_s)
 
     def _close(self, pod: Key) -> Want | None:
         known = self._open.pop(pod, None)
@@ -206,7 +224,7 @@ class CardClaims:
                 if not self._took(card, outcome, pending[card], refused)
             }
         else:
-            self._stir(w.pod for mine in pending.values() for w in mine)
+            self._stir((w.pod for mine in pending.values() for w in mine), _AGAIN_S)
         found: dict[Key, Given | Refused | None] = {}
         for want in wants:
             message = refused.get(want.pod)
@@ -313,10 +331,12 @@ class CardClaims:
             self._pods.remember(outcome)
             return True
         if isinstance(outcome, AlreadyExists | Conflict | NotFound | Unavailable | TooManyRequests):
+            problem = ""
             if isinstance(outcome, NotFound) and self.reservation(card) is None:
-                self._install()
+                problem = self._install()
             self.read_again(card)
-            return False
+            refused.update({w.pod: problem for w in wants if problem})
+            return bool(problem)
         message = f"its GPU could not be reserved: {outcome.message}"
         refused.update({w.pod: message for w in wants})
         return True
@@ -337,16 +357,21 @@ class CardClaims:
         self._pods.remember(found)
         return found
 
-    def _install(self) -> None:
-        """The namespace and the account of reservation pods, where an installer left them out."""
+    def _install(self) -> str:
+        """The namespace and the account of reservation pods, where an installer left them out.
+
+        Answers what stands in the way for good.
+        """
         namespace = self._config.encode.reservation_namespace
         account = {"name": self._config.reservations.service_account, "namespace": namespace}
-        for resource, meta in (
-            (kinds.NAMESPACE, {"name": namespace}),
-            (kinds.SERVICE_ACCOUNT, account),
-        ):
-            with contextlib.suppress(AlreadyExists):
+        for resource, meta in ((kinds.NAMESPACE, {"name": namespace}), (_ACCOUNT, account)):
+            try:
                 self._runtime.port.create(resource, {"metadata": meta})
+            except (AlreadyExists, Conflict, Unavailable, TooManyRequests):
+                continue  # it is there, or will be tried again
+            except ApiError as error:
+                return f"its GPU has no {resource.kind} {namespace} to be kept in: {error.message}"
+        return ""
 
     # ------------------------------------------------------------------ devices
 

@@ -25,6 +25,7 @@ from kai_ray.gpu.reservation_pods import Claim
 _BY_CARD = "card"
 _SOON_S = 0.2
 _TRIES = 3
+_REMEMBERED = 10_000
 _DONE = ("Succeeded", "Failed")
 
 
@@ -37,6 +38,7 @@ class Reservations:
         self._config = config
         self._claims = claims
         self._events = events
+        self._ended: dict[str, None] = {}  # uids of pods that ended lately
         self._refusals: dict[Card, int] = {}
         self._healing: dict[str, Card] = {}  # node -> the card that is sought there
         self._resting: dict[tuple[Card, str, Claim], float] = {}
@@ -52,6 +54,8 @@ class Reservations:
         self._requests.on_change(self._request_changed)
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        if old is not None and (new is None or cards.ended(new)):
+            self._note_end(_uid(old))
         before = cards.cards_of(old) if old is not None else []
         now = cards.cards_of(new) if new is not None else []
         if not before and not now:
@@ -62,6 +66,11 @@ class Reservations:
                 return
         for card in dict.fromkeys((*before, *now)):
             self._runtime.enqueue(self.name, card.key)
+
+    def _note_end(self, uid: str) -> None:
+        self._ended[uid] = None
+        if len(self._ended) > _REMEMBERED:
+            del self._ended[next(iter(self._ended))]
 
     def _request_changed(self, old: Object | None, new: Object | None) -> None:
         before = _requested(old) if old is not None else []
@@ -79,7 +88,8 @@ class Reservations:
         staying = [p for p in sharers if not p["metadata"].get("deletionTimestamp")]
         keepers = self._claims.keepers(card)
         if not keepers:
-            return self._heal(card, node, 0) if staying else self._calm(card)
+            wait = self._sift(card, self._claims.lost(card), sharers)
+            return self._heal(card, node, 0) if staying else self._calm(card) or wait
         broken = [k for k in keepers if reservation_pods.problem_of(k)]
         if broken:
             return self._broken(card, broken, staying)
@@ -173,14 +183,7 @@ class Reservations:
         self, card: Card, node: Object, keeper: Object, sharers: list[Object]
     ) -> float | None:
         book = self._claims.whole_book(card, keeper, node)
-        there = {_uid(pod) for pod in sharers} | self._claims.open_on(card)
-        wait: float | None = None
-        for uid in [uid for uid in book if uid not in there]:
-            left = self._left(card, uid, book[uid])
-            if left is None:
-                del book[uid]
-            else:
-                wait = left if wait is None else min(wait, left)
+        wait = self._sift(card, book, sharers)
         if not book and not self._requests.by_index(_BY_CARD, card.key):
             self._delete(keeper)
         elif book != reservation_pods.book_of(keeper):
@@ -189,9 +192,23 @@ class Reservations:
             self._pods.remember(made)
         return wait
 
+    def _sift(self, card: Card, book: dict[str, Claim], sharers: list[Object]) -> float | None:
+        """Takes void claims out of a book; when to look again at those that may become void."""
+        there = {_uid(pod) for pod in sharers} | self._claims.open_on(card)
+        wait: float | None = None
+        for uid in [uid for uid in book if uid not in there]:
+            left = self._left(card, uid, book[uid])
+            if left is None:
+                del book[uid]
+            else:
+                wait = left if wait is None else min(wait, left)
+        return wait
+
     def _left(self, card: Card, uid: str, claim: Claim) -> float | None:
         """Seconds after which to look at a claim again; None once nobody can make it good."""
         namespace, _, name = claim.pod.partition("/")
+        if uid in self._ended:
+            return self._void(card, uid)
         try:
             pod = self._runtime.port.get(kinds.POD, name, namespace)
         except NotFound:
@@ -228,6 +245,7 @@ class Reservations:
         meta = keeper["metadata"]
         if meta.get("deletionTimestamp"):
             return
+        self._claims.close(keeper)
         try:
             self._runtime.port.delete(
                 kinds.POD,

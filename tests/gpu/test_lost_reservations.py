@@ -1,4 +1,4 @@
-"""A pod that keeps a shared card is lost: who uses the card keeps it, or is told that it is gone."""
+"""A pod that keeps a shared card is lost: its users keep the card, or are told that it is gone."""
 
 from __future__ import annotations
 
