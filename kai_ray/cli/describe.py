@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -119,6 +120,7 @@ def job(name: str) -> None:
         ("GPUs", output.number(row.gpus)),
         ("Position", f"{row.position} in queue {row.queue}" if row.position else ""),
         ("Nodes", ", ".join(row.nodes)),
+        ("Has to leave", _notice(found.object)),
         ("Gave way", f"{row.evicted.message}, at {row.evicted.since}" if row.evicted else ""),
         ("Waits for", f"pods of {', '.join(row.hold.victims)}" if row.hold else ""),
         ("Room is kept", f"until {row.hold.until}" if row.hold else ""),
@@ -157,6 +159,16 @@ def job(name: str) -> None:
         _explain(connection, row)
     groups = [_group(port, row.namespace, g.name) for g in row.gangs]
     _ending(port, found.object, *[g for g in groups if g])
+
+
+def _notice(obj: Object) -> str:
+    """Why and by when a job has to go that still runs."""
+    text = (obj["metadata"].get("annotations") or {}).get(L.EVICTION_NOTICE)
+    try:
+        said = json.loads(text) if text else {}
+        return f"by {said['deadline']}: {said['message']}" if said else ""
+    except (ValueError, TypeError, KeyError):
+        return ""
 
 
 def _group(port: Port, namespace: str, name: str) -> Object | None:

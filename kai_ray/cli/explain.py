@@ -157,6 +157,7 @@ def _gang(gang: GangExplanation, job: Job) -> list[str]:
         lines = [f"{what} runs and would grow: {gang.sentence}"]
     else:
         lines = [f"{what}: {gang.sentence}"]
+        lines += [f"  notice    {gang.notice}"] * bool(gang.notice)
         return lines + [f"  victims   {gang.waits_for}"] * bool(gang.waits_for)
     lines.append(f"  reason    {gang.reason}")
     if job.position and job.position > 1:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kai_ray.podgrouper.plan import Gang, WorkloadPlan
 
 
+_FEW = 5
+
+
 @click.command("plan")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_option
@@ -48,8 +51,19 @@ def show(plans: Sequence[WorkloadPlan], form: str) -> None:
         click.echo("No workloads found.", err=True)
     else:
         click.echo(plan_output.to_table(plans))
-        for line in _details(plans) if form == "wide" else ():
+        for line in _details(plans) if form == "wide" else _notes(plans):
             click.echo(line)
+
+
+def _notes(plans: Sequence[WorkloadPlan]) -> Iterator[str]:
+    """What workloads should know, with all whom it concerns."""
+    whom: dict[str, dict[str, None]] = {}
+    for found in plans:
+        for note in (note for gang in found.gangs for note in gang.notes):
+            whom.setdefault(note, {})[f"{found.kind} {found.name}"] = None
+    for note, names in whom.items():
+        more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+        yield f"\n{', '.join([*names][:_FEW])}{more}: {note}"
 
 
 def _details(plans: Sequence[WorkloadPlan]) -> Iterator[str]:

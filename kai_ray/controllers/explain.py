@@ -16,7 +16,7 @@ from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.cycle import Cycle, carried_out
-from kai_ray.controllers.eviction_words import evicted_sentence, hold_sentence
+from kai_ray.controllers.eviction_words import evicted_sentence, hold_sentence, notice_sentence
 from kai_ray.controllers.explanation import (
     Explanation,
     GangExplanation,
@@ -171,6 +171,7 @@ def _gang(
         wanted=told.wanted if told else 0,
         placeable=told.placeable if told else 0,
         evicted=evicted_sentence(group) if state in ("Waiting", "Starting") else "",
+        notice=notice_sentence(group),
         waits_for=hold_sentence(group, cycle.encoded.snapshot.now_s),
     )
 
@@ -263,5 +264,6 @@ def _summary(kind: str, name: str, gangs: list[GangExplanation]) -> str:
         verb = "is about to start"
     reason = f" ({first.reason})" if first.reason else ""
     others = f" and {len(gangs) - 1} more gangs" if len(gangs) > 1 else ""
-    text = "; ".join(filter(None, (first.sentence, first.waits_for, first.evicted)))
+    told = (first.sentence, first.notice, first.waits_for, first.evicted)
+    text = "; ".join(filter(None, told))
     return f"{kind} {name} {verb}{reason}: {text}{others}"

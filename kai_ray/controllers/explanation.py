@@ -41,6 +41,7 @@ class GangExplanation:
     placeable: int = 0
     evicted: str = ""  # for whom and by which rule it had to leave, if it has not started since
     protected: str = ""  # who may not be evicted for it yet, by minimum runtime
+    notice: str = ""  # why and by when it has to leave, while it still runs
     waits_for: str = ""  # whose pods leave for it, and until when their room is kept
 
 

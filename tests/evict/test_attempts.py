@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from kai_ray.admission.workloads import WorkloadAdmission
 from kai_ray.api import labels as L
+from kai_ray.cli.root import root
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Forbidden, Object
+from kai_ray.podgrouper.kinds.ray_job import LAST_RESORT
 from tests.evict.world import EvictWorld, ray_spec
 
 KEPT = {"shutdownAfterJobFinishes": False}
@@ -149,6 +154,34 @@ def test_a_cluster_that_others_jobs_run_in_is_of_last_resort_and_its_jobs_begin_
             400,
         )
         assert status(world, "guest")["jobId"] != first, "it was submitted anew"
+
+
+@pytest.mark.parametrize(("kept", "said"), [(True, False), (False, True)])
+def test_that_it_is_of_last_resort_is_said_beforehand(
+    tmp_path: Path, kept: bool, said: bool
+) -> None:
+    spec = {
+        "entrypoint": "python run.py",
+        "shutdownAfterJobFinishes": kept,
+        "rayClusterSpec": ray_spec(1),
+    }
+    manifest: Object = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "ray", "namespace": "default", "labels": {L.QUEUE: "a"}},
+        "spec": spec,
+    }
+    with EvictWorld("1x8") as world:
+        world.queues(a=8)
+        warnings = list(WorkloadAdmission().warnings(manifest, world.store))
+        assert (LAST_RESORT in warnings) is said
+        world.store.create(R.RAY_JOB, manifest)
+        world.run(5)
+        told = [text for reason, text in world.events("ray") if reason == "PodGroupNote"]
+        assert bool(told) is said
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(manifest))
+    assert (LAST_RESORT in CliRunner().invoke(root, ["plan", str(file)]).output) is said
 
 
 class _Crash(BaseException):

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from kai_ray.api import labels as L
+from kai_ray.cli.root import root
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import epoch, rfc3339
 from kai_ray.cluster.port import Object, Resource
 from kai_ray.controllers.conditions import find
+from kai_ray.controllers.explain import explain_workload
 from tests.evict.world import EvictWorld
 
 MINUTE = {L.EVICTION_GRACE: "1m"}
@@ -329,6 +332,22 @@ def _crash_at(world: EvictWorld, write: int) -> list[float]:
 def _of_eviction(body: Any) -> bool:
     text = json.dumps(body)
     return any(word in text for word in ("eviction", "Evict", "DisruptionTarget", "suspend"))
+
+
+def test_explain_and_describe_tell_of_a_notice(tmp_path: Path) -> None:
+    with EvictWorld("1x8") as world:
+        borrowed(world)
+        claim(world)
+        world.run(2)
+        found = explain_workload(
+            world.store, "PyTorchJob", "low", "default", clock=world.cluster.clock
+        )
+        assert "all of it goes at" in found.gangs[0].notice
+        assert L.CHECKPOINT_TIME in found.sentence
+        config = world.cluster.serve().write_kubeconfig(tmp_path / "config")
+        env = {"KAI_KUBECONFIG": str(config), "NO_COLOR": "1"}
+        told_by = CliRunner().invoke(root, ["describe", "job", "low"], env=env)
+        assert "Has to leave:" in told_by.output, told_by.output
 
 
 # ---- ends that are set

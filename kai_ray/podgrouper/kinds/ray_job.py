@@ -6,6 +6,7 @@ With a clusterSelector the cluster belongs to somebody else: only the submitter 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kai_ray.api import operator_defaults as kuberay
 from kai_ray.podgrouper.build import build_group, soft_template
@@ -24,6 +25,12 @@ from kai_ray.podgrouper.workload import UNKNOWN_NAME, Place, Rule, Workload
 
 from .ray_cluster import cluster_group, find_cluster, place_ray_pod, planned_cluster
 
+#: Short enough for a warning at admission.
+LAST_RESORT = (
+    "spec.shutdownAfterJobFinishes is not true, so KubeRay cannot suspend it: if it has to give "
+    "way, it does so after all others and its attempt ends; another begins by itself. "
+    "Set it to true to be suspended and resumed"
+)
 MODES = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
 
 
@@ -62,7 +69,15 @@ def ray_job_groups(w: Workload) -> list[Group]:
     cluster, at = _attempt(w)
     if cluster is None:
         return []
-    return [cluster_group(w, cluster, at=at, submitter=submitter, sidecar=sidecar)]
+    group = cluster_group(w, cluster, at=at, submitter=submitter, sidecar=sidecar)
+    return [_with_last_resort(job, group)]
+
+
+def _with_last_resort(job: Object, group: Group) -> Group:
+    """Says beforehand that KubeRay will not let us suspend it (controllers/attempts.py)."""
+    if not group.preemptible or dig(job, "spec.shutdownAfterJobFinishes") is True:
+        return group
+    return replace(group, notes=(*group.notes, LAST_RESORT))
 
 
 def _only_submitter(w: Workload, submitter: Object | None) -> list[Group]:
