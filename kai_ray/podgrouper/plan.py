@@ -10,6 +10,7 @@ from typing import Any
 from kai_ray.api import labels as keys
 
 from .chains import is_skipped
+from .claimed import claimed_devices
 from .external import external_group
 from .fields import KNOWN_PRIORITIES
 from .groups import Group, SubGroup, Topology
@@ -46,6 +47,8 @@ class Gang:
     requests: dict[str, str]
     sources: dict[str, str] = field(default_factory=dict[str, str])
     notes: tuple[str, ...] = ()
+    claims: dict[str, str] = field(default_factory=dict[str, str])
+    """Devices that the pods claim, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ def _plan(document: Document, reader: PlanReader, settings: Settings) -> Workloa
         groups = groups_to_be(obj, reader, settings)
         if groups is None:
             return None
-        gangs = tuple(_gangs(groups))
+        gangs = tuple(_gangs(groups, reader, namespace_of(obj)))
     except GroupError as problem:
         error = str(problem)
     name, namespace = name_of(obj), namespace_of(obj)
@@ -180,17 +183,17 @@ def _as_created(obj: Object) -> Object:
     return {**obj, "metadata": meta}
 
 
-def _gangs(groups: Sequence[Group]) -> Iterable[Gang]:
+def _gangs(groups: Sequence[Group], reader: Reader, namespace: str) -> Iterable[Gang]:
     """Equal groups (one per pod of a Deployment) are computed once."""
     known: dict[int, Gang] = {}
     for group in groups:
         gang = known.get(id(group))
         if gang is None:
-            gang = known[id(group)] = _gang(group)
+            gang = known[id(group)] = _gang(group, reader, namespace)
         yield gang
 
 
-def _gang(group: Group) -> Gang:
+def _gang(group: Group, reader: Reader, namespace: str) -> Gang:
     parts: list[tuple[Amounts, int]] = [
         (pod_requests(member.template, f"template of {member.role}"), member.count)
         for member in group.members
@@ -208,4 +211,7 @@ def _gang(group: Group) -> Gang:
         requests={name: quantity_text(name, total[name]) for name in sorted(total)},
         sources=group.sources,
         notes=group.notes,
+        claims=claimed_devices(
+            [(member.template, member.count) for member in group.members], reader, namespace
+        ),
     )

@@ -49,6 +49,7 @@ def _gang(gang: Gang) -> dict[str, Any]:
         "subGroups": [_sub_group(sub) for sub in gang.sub_groups],
         "pods": gang.pods,
         "requests": gang.requests,
+        **({"claims": gang.claims} if gang.claims else {}),
     }
 
 
@@ -91,7 +92,8 @@ def rows(plans: Sequence[WorkloadPlan]) -> list[tuple[str, ...]]:
                     str(gang.pods),
                     gang.queue,
                     gang.priority_class + ("" if gang.preemptible else " (non-preemptible)"),
-                    ", ".join(f"{k}={v}" for k, v in gang.requests.items()) or "none",
+                    ", ".join(f"{k}={v}" for k, v in (*gang.requests.items(), *gang.claims.items()))
+                    or "none",
                 )
             )
     return found
