@@ -31,6 +31,7 @@ def files() -> dict[str, str]:
         {"service": {"name": "@service@", "namespace": "@namespace@"}},
         scheduler_names,
         routes=True,
+        every_pod=True,
         not_in=("kube-system", "@namespace@"),
     )
     found["files/policies.yaml"] = _yaml(policies(scheduler_names))

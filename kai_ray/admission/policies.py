@@ -72,7 +72,7 @@ def routing(scheduler_name: str, version: str = "v1") -> list[Object]:
 def _wiring(ours: str, version: str) -> list[Object]:
     """Containers that share GPUs get their variables."""
     policy = _object("MutatingAdmissionPolicy", version, policy_env.ENVIRONMENT)
-    policy["spec"] = policy_env.spec(ours)
+    policy["spec"] = policy_env.spec(ours, UNCLAIMED)
     binding = _object("MutatingAdmissionPolicyBinding", version, policy_env.ENVIRONMENT)
     binding["spec"] = {"policyName": policy_env.ENVIRONMENT}
     return [policy, binding]

@@ -17,23 +17,27 @@ _NOTES = "object.metadata.?annotations.orValue({})"
 _ENV = "Object.spec.containers.env"
 
 
-def spec(ours: str) -> Object:
-    """Of a MutatingAdmissionPolicy. `ours` is the expression that tells our pods."""
+def spec(ours: str, unclaimed: str) -> Object:
+    """Of a MutatingAdmissionPolicy. The expressions tell our pods, and those that may become ours.
+
+    The policy that routes pods to us may come later, and a policy is asked again only if it matched
+    before. So what may become ours matches too, and is left as it is until it has.
+    """
+    ours = f"has(object.spec.schedulerName) && {ours}"
     asked = f"'{names.GPU_FRACTION}' in {_NOTES} || '{names.GPU_MEMORY}' in {_NOTES}"
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
     return {
         "failurePolicy": "Fail",
-        # The policy that routes pods to us may come later.
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": {"resourceRules": [pods | {"resources": ["pods"]}]},
         "matchConditions": [
-            {"name": "ours", "expression": f"has(object.spec.schedulerName) && {ours}"},
+            {"name": "ours", "expression": f"({ours}) || ({unclaimed})"},
             {"name": "shares", "expression": asked},
             {"name": "unwired", "expression": f"!('{names.SHARED_GPU_CONFIG}' in {_NOTES})"},
             {"name": "container", "expression": _there()},
         ],
         "variables": _variables(),
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _patch()}}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": _patch(ours)}}],
     }
 
 
@@ -73,7 +77,7 @@ def _variables() -> list[Object]:
     ]
 
 
-def _patch() -> str:
+def _patch(ours: str) -> str:
     """Adds the list where there is none, then each variable that the container does not set."""
     empty = '[JSONPatch{op: "add", path: variables.path, value: []}]'
     parts = [f"(size(variables.env) == 0 ? {empty} : [])"]
@@ -86,4 +90,4 @@ def _patch() -> str:
         made = f"{_ENV}{{name: {json.dumps(name)}, valueFrom: {source}}}"
         add = f'[JSONPatch{{op: "add", path: variables.path + "/-", value: {made}}}]'
         parts.append(f"(variables.env.exists(e, e.name == {json.dumps(name)}) ? [] : {add})")
-    return " + ".join(parts)
+    return f"({ours}) ? {' + '.join(parts)} : []"

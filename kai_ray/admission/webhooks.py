@@ -60,6 +60,7 @@ class WebhookConfig:
     client: Mapping[str, object]  # {"service": {...}} or {"url": "https://host:port"}
     scheduler_names: tuple[str, ...] = EncodeConfig().scheduler_names
     routes: bool = False  # the server has no MutatingAdmissionPolicy
+    every_pod: bool = False  # ask about all pods of ours: gates of suspended gangs, owners
     not_in: tuple[str, ...] = ("kube-system",)  # namespaces that never ask us
     ca_bundle: str = ""
 
@@ -68,6 +69,8 @@ def configurations(config: WebhookConfig) -> list[Object]:
     """The mutating and the validating configuration."""
     policy = "Fail" if config.routes else "Ignore"
     mutating = [_pods(config, "shares", f"{_ours(config)} && {_SHARES}", policy)]
+    if config.every_pod:
+        mutating.append(_pods(config, "all", f"{_ours(config)} && !({_SHARES})", "Ignore"))
     if config.routes:
         mutating.insert(0, _routing(config))
     validating = [

@@ -23,6 +23,7 @@ def chart_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPla
 def release(chart_plane: ControlPlane) -> Iterator[Release]:
     """Installed, and its process running; gone with the module."""
     made = Release(chart_plane)
+    made.values["admission"]["webhook"]["everyPod"] = True
     made.install()
     try:
         made.start()

@@ -100,6 +100,17 @@ def test_a_pod_that_shares_gpus_gets_its_variables(release: Release, managed: st
     assert "configMapKeyRef" in env["GPU_PORTION"]["valueFrom"]
 
 
+def test_a_pod_of_a_suspended_gang_comes_in_behind_a_gate(release: Release, managed: str) -> None:
+    port = release.plane.port
+    group = objects.podgroup("stopped", "default-queue", 1, namespace=managed)
+    group["metadata"]["annotations"] = {"kai.scheduler/suspended": "true"}
+    port.create(kinds.POD_GROUP, group)
+    made = _created(release, _pod(managed, annotations={"pod-group-name": "stopped"}))
+    assert [gate["name"] for gate in made["spec"]["schedulingGates"]]
+    other = _created(release, _pod(managed, annotations={"pod-group-name": "another"}))
+    assert "schedulingGates" not in other["spec"]
+
+
 def test_a_placed_pod_keeps_what_it_asked_for(release: Release, managed: str) -> None:
     port = release.plane.port
     notes = {"gpu-memory": "8000"}

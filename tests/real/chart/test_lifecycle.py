@@ -92,7 +92,7 @@ def test_values_that_make_no_sense_are_named(
 
 def test_older_servers_get_the_routing_by_webhook(chart_plane: ControlPlane) -> None:
     release = Release(chart_plane)
-    release.values = {"replicas": 2}
+    release.values = {"replicas": 2, "admission": {"webhook": {"everyPod": True}}}
     args = ("template", NAME, str(CHART), "-n", NAMESPACE)
     old = _manifests(release.helm(*args, "--kube-version=1.32.0", values=True))
     new = _manifests(
@@ -103,7 +103,12 @@ def test_older_servers_get_the_routing_by_webhook(chart_plane: ControlPlane) -> 
             values=True,
         )
     )
-    hooks = ["routing.pods", "shares.pods"]
+    hooks = ["routing.pods", "shares.pods", "all.pods"]
+    assert [w["failurePolicy"] for w in old["MutatingWebhookConfiguration"][0]["webhooks"]] == [
+        "Fail",
+        "Fail",
+        "Ignore",
+    ]
     assert [_short(w) for w in old["MutatingWebhookConfiguration"][0]["webhooks"]] == hooks
     assert [_short(w) for w in new["MutatingWebhookConfiguration"][0]["webhooks"]] == hooks[1:]
     assert "MutatingAdmissionPolicy" not in old and new["MutatingAdmissionPolicy"]
