@@ -95,6 +95,7 @@ NODE_POOLS = "kai.scheduler/node-pools"
 GPU_TYPES = "kai.scheduler/gpu-types"
 MAX_RUN_TIME = "kai.scheduler/max-run-time"
 RESERVED_GPUS = "kai.scheduler/reserved-gpus"
+USAGE = "kai.scheduler/usage"  # on a Queue, written by us: its part of the cluster lately, as JSON
 RESERVED_FOR = "kai.scheduler/reserved-for"  # on a Node: the workload types that may use it
 WORKLOAD_TYPE = "kai.scheduler/workload-type"  # on a workload: build, train, inference
 SUSPENDED = "kai.scheduler/suspended"  # on a workload of a kind that has no field for it

@@ -12,6 +12,7 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import Clock, SystemClock
 from kai_ray.cluster.pages import listed
 from kai_ray.cluster.port import Key, NotFound, Object, Port, key_of
+from kai_ray.cluster.served import device_kinds
 from kai_ray.controllers import facts as f
 from kai_ray.controllers.amounts import resource_list
 from kai_ray.controllers.conditions import find
@@ -27,7 +28,9 @@ from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.protection import protected_sentence
 from kai_ray.controllers.shard_choice import shard_of
+from kai_ray.controllers.told_usage import usage_of
 from kai_ray.controllers.verdict import Verdict, Verdicts
+from kai_ray.controllers.victim_choice import choose
 from kai_ray.controllers.words import amount, word
 from kai_ray.encode import ADDED_RESOURCES, RESOURCES, EncodeConfig, Encoded, Encoder, MemberOf
 from kai_ray.podgrouper.members import Members
@@ -68,7 +71,8 @@ def explain_workload(
     config, policy = shard_of(port, kind, name, namespace, config, policy)
     encoder, groups = _listed(port, config, member_of or Members.over(port).of)
     encoded = encoder.snapshot((clock or SystemClock()).now())
-    cycle = carried_out(0, encoded, decide(encoded.snapshot, policy))
+    plan = choose(encoded, set(), set(), lambda snapshot: decide(snapshot, policy))
+    cycle = carried_out(0, encoded, plan)
     chosen = [g for g in groups.values() if _belongs(g, kind, name, namespace)]
     if kind.lower() == "pod":
         chosen = _of_pod(encoded, groups, Key(namespace, name))
@@ -96,11 +100,14 @@ def _listed(
 ) -> tuple[Encoder, dict[Key, Object]]:
     encoder = Encoder(config, member_of)
     groups: dict[Key, Object] = {}
-    for resource in (*RESOURCES, *ADDED_RESOURCES):
-        for obj in listed(port, resource, unless=NotFound):  # a kind not served has none
-            encoder.apply(resource, None, obj)
-            if resource == kinds.POD_GROUP:
-                groups[key_of(obj)] = obj
+    for resource in (*RESOURCES, *ADDED_RESOURCES, *device_kinds(port)):
+        # A kind that is not served has none.
+        objects = listed(port, resource, unless=NotFound)
+        encoder.apply_all(resource, objects)
+        if resource == kinds.POD_GROUP:
+            groups = {key_of(obj): obj for obj in objects}
+        elif resource == kinds.QUEUE:
+            encoder.set_usage(usage_of(objects))
     return encoder, groups
 
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 
 import numpy as np
 
+from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.port import ApiError, Write
 from kai_ray.cluster.runtime import Runtime
+from kai_ray.controllers import told_usage
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.encode import Encoder
+from kai_ray.encode.settings import in_shard
 from kai_ray.history.config import UsageConfig
 from kai_ray.history.file import HistoryError, HistoryFile
 from kai_ray.history.prometheus import PrometheusError, PrometheusUsage
@@ -63,6 +68,7 @@ class UsageController:
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._queues = runtime.informer(kinds.QUEUE)
         config, now = self.config, runtime.clock.now()
         if config.prometheus:
             self._remote = PrometheusUsage(
@@ -109,8 +115,17 @@ class UsageController:
 
     def _tell(self, usage: Usage) -> None:
         self._encoder.set_usage(usage)
+        mine = [q for q in self._queues if in_shard(q, self._encoder.config)]
+        self._send(told_usage.writes(self._runtime.port, mine, usage))
         if self._waiting:  # else it counts from the next change on
             self._runtime.enqueue(self._scheduler, "cycle")
+
+    def _send(self, writes: Iterable[Write]) -> None:
+        """For people and tools: a write that fails is made up for by a later one."""
+        made = list(writes)
+        for outcome in self._runtime.port.batch(made) if made else ():
+            if not isinstance(outcome, ApiError):
+                self._queues.remember(outcome)
 
     def _ask(self, now: float) -> None:
         if self._answer is not None:
@@ -139,6 +154,8 @@ class UsageController:
         """Counts no more, and forgets what counted."""
         self.close()
         self._retired = True
+        mine = [q for q in self._queues if in_shard(q, self._encoder.config)]
+        self._send(told_usage.erased(self._runtime.port, mine))
         self._encoder.set_usage(Usage.none())
 
     def close(self) -> None:

@@ -18,6 +18,8 @@ import pytest
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import VirtualClock
+from kai_ray.controllers.explain import explain_workload
+from kai_ray.controllers.told_usage import usage_of
 from kai_ray.encode import Encoder
 from kai_ray.history.config import UsageConfig
 from kai_ray.history.prometheus import PrometheusError, PrometheusUsage
@@ -219,6 +221,45 @@ def test_a_quiet_cluster_is_not_woken_by_the_record() -> None:
     world.run(HOUR)
     assert world.writes() == writes
     assert world.control.loop.cycles <= cycles + 1
+
+
+def test_queues_tell_what_they_had_and_who_asks_decides_by_it() -> None:
+    """Whoever explains has neither the file nor the memory of the scheduler."""
+    world = fair_world()
+    world.gang("a-old", 8, "a", gpus=1)
+    at_work(world)
+    world.run(6 * HOUR)
+    finish(world, "a-old")
+    told = usage_of(world.store.list(kinds.QUEUE).items)
+    assert told.queues["a"][2] == pytest.approx(
+        world.control.encoder.usage.queues["a"][2], abs=0.01
+    )
+    assert not told.queues.get("b")
+    burst(world, "a", 12)
+    burst(world, "b", 12)
+    world.run(5)
+    waits = [f"{q}-{i}" for q in "ab" for i in range(12) if f"{q}-{i}-pod" not in world.placed()]
+    assert waits
+    for name in waits:
+        found = explain_workload(world.store, "PodGroup", name, clock=world.clock)
+        said = world.condition(name)["message"]
+        assert found.gangs[0].sentence == said
+
+
+def test_queues_tell_of_users_and_stop_when_usage_counts_no_more() -> None:
+    world = used_by_ada()
+    world.run(120)
+    told = usage_of(world.store.list(kinds.QUEUE).items)
+    assert max(told.users[Holder("team", "ada")]) > 0
+    assert world.control.usage is not None
+    world.control.usage.retire()
+    assert not usage_of(world.store.list(kinds.QUEUE).items).queues
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"": 5}', '{"": [1, 2]}', '{"": ["x", 0, 0]}'])
+def test_what_a_queue_tells_wrongly_says_nothing(text: str) -> None:
+    queue = {"metadata": {"name": "q", "annotations": {L.USAGE: text}}}
+    assert usage_of([queue]) == Usage({}, {})
 
 
 # ---------------------------------------------------------------------- Prometheus
