@@ -5,7 +5,8 @@
 Inside a plane's own network every pod's address is this machine's: one server on Ray's dashboard
 port and one on Serve's port answer for all heads. A job counts as submitted when it is first asked
 for (no kubelet runs the submitter's container here), runs for SECONDS and succeeds; one whose
-identifier begins with `fails-` fails. Serve applications are always running.
+identifier begins with `fails-` fails, one with `runs-` goes on for ever. Serve applications are
+always running.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Heads:
             since = self._since.setdefault(name, now)
         failing = name.startswith("fails-")
         status = "RUNNING"
-        if now - since >= self._seconds:
+        if now - since >= self._seconds and not name.startswith("runs-"):
             status = "FAILED" if failing else "SUCCEEDED"
         message = "the entrypoint ended with 1" if status == "FAILED" else ""
         return {"job_id": name, "submission_id": name, "status": status, "message": message}
