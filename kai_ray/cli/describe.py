@@ -215,6 +215,7 @@ def node(name: str) -> None:
         ("Pods", f"{row.pods} of {row.slots}"),
         ("Taints", ", ".join(taints)),
         ("Quarantine", row.quarantine),
+        ("Bad devices", "; ".join(row.bad_devices)),
         ("Reserved for", (obj["metadata"].get("labels") or {}).get(L.RESERVED_FOR) or ""),
         ("Age", output.age(row.created)),
     )

@@ -177,6 +177,7 @@ def _gang(gang: GangExplanation, job: Job) -> list[str]:
         lines.append(f"  victims   {gang.waits_for}")
     if gang.protected:
         lines.append(f"  protected {gang.protected}")
+    lines += [f"  set aside {words}" for words in gang.set_aside]
     if gang.behind:
         lines.append(f"  behind    {', '.join(gang.behind)}")
     if gang.reason in HELP:

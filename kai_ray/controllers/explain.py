@@ -5,6 +5,7 @@ Nothing on the server takes part: the same decision is made again here, on what 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kai_ray.api import labels as names
@@ -32,9 +33,18 @@ from kai_ray.controllers.told_usage import usage_of
 from kai_ray.controllers.verdict import Verdict, Verdicts
 from kai_ray.controllers.victim_choice import choose
 from kai_ray.controllers.words import amount, word
-from kai_ray.encode import ADDED_RESOURCES, RESOURCES, EncodeConfig, Encoded, Encoder, MemberOf
+from kai_ray.encode import (
+    ADDED_RESOURCES,
+    RESOURCES,
+    EncodeConfig,
+    Encoded,
+    Encoder,
+    MemberOf,
+    bad_devices,
+)
 from kai_ray.podgrouper.members import Members
 from kai_ray.scheduler import DEFAULT, Policy, decide
+from kai_ray.scheduler.gpu.lack import cards_asked
 from kai_ray.scheduler.plan import Wait
 from kai_ray.scheduler.reason import Reason
 
@@ -69,7 +79,7 @@ def explain_workload(
     `member_of` tells the gang of pods that carry none; by default their owners are read.
     """
     config, policy = shard_of(port, kind, name, namespace, config, policy)
-    encoder, groups = _listed(port, config, member_of or Members.over(port).of)
+    encoder, groups, aside = _listed(port, config, member_of or Members.over(port).of)
     encoded = encoder.snapshot((clock or SystemClock()).now())
     plan = choose(encoded, set(), set(), lambda snapshot: decide(snapshot, policy))
     cycle = carried_out(0, encoded, plan)
@@ -88,6 +98,7 @@ def explain_workload(
         replace(
             _gang(cycle, gangs, verdicts, g, queue_of(key_of(g))),
             protected=_protected(encoded, verdicts.waits.get(key_of(g)), policy),
+            set_aside=aside if _wants_gpus(encoded, verdicts.waits.get(key_of(g))) else (),
         )
         for g in chosen
     ]
@@ -97,9 +108,11 @@ def explain_workload(
 
 def _listed(
     port: Port, config: EncodeConfig | None, member_of: MemberOf | None
-) -> tuple[Encoder, dict[Key, Object]]:
+) -> tuple[Encoder, dict[Key, Object], tuple[str, ...]]:
+    """All objects taken in, the PodGroups, and which devices are set aside."""
     encoder = Encoder(config, member_of)
     groups: dict[Key, Object] = {}
+    aside: list[str] = []
     for resource in (*RESOURCES, *ADDED_RESOURCES, *device_kinds(port)):
         # A kind that is not served has none.
         objects = listed(port, resource, unless=NotFound)
@@ -108,7 +121,22 @@ def _listed(
             groups = {key_of(obj): obj for obj in objects}
         elif resource == kinds.QUEUE:
             encoder.set_usage(usage_of(objects))
-    return encoder, groups
+        elif resource == kinds.NODE:
+            aside = [words for node in objects for words in _set_aside(node)]
+    return encoder, groups, tuple(aside[:_FEW])
+
+
+def _set_aside(node: Object) -> Iterator[str]:
+    for device in bad_devices.read(node["metadata"].get("annotations") or {}):
+        until = f" until {device.until}" if device.until else ""
+        yield f"device {device.name} of {node['metadata']['name']}{until}: {device.reason}"
+
+
+def _wants_gpus(encoded: Encoded, wait: Wait | None) -> bool:
+    """Whether a gang waits for room, and asks for GPUs or parts of them."""
+    if wait is None or wait.klass < 0 or wait.reason in _NOT_FOR_ROOM:
+        return False
+    return cards_asked(encoded.snapshot, wait.klass) > 0
 
 
 def _belongs(group: Object, kind: str, name: str, namespace: str) -> bool:

@@ -42,6 +42,7 @@ class GangExplanation:
     evicted: str = ""  # for whom and by which rule it had to leave, if it has not started since
     protected: str = ""  # who may not be evicted for it yet, by minimum runtime
     notice: str = ""  # why and by when it has to leave, while it still runs
+    set_aside: tuple[str, ...] = ()  # devices that nobody gets, and why
     waits_for: str = ""  # whose pods leave for it, and until when their room is kept
 
 

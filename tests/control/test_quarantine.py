@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from kai_ray.api import labels as L
+from kai_ray.cli.views import nodes as view
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Forbidden, Port, Unavailable
+from kai_ray.controllers.explain import explain_workload
 from kai_ray.encode import RESOURCES, Encoded, Encoder
 from kai_ray.scheduler import Plan, decide
 from tests.control import objects
@@ -199,6 +201,11 @@ def test_a_device_that_others_call_unhealthy_is_one_gpu_fewer() -> None:
         world.gang(f"job-{i}", 1)
     world.run(5)
     assert len(world.placed("job")) == 1
+    told = explain_workload(world.store, "PodGroup", "job-1", clock=world.clock).gangs[0]
+    assert told.set_aside == (f"device GPU-1 of node-0: annotation {L.UNHEALTHY_DEVICES} names it",)
+    row = view.build([world.store.get(R.NODE, "node-0")], [])[0]
+    assert row.state == "Ready,BadDevice"
+    assert row.bad_devices[0].startswith("GPU-1: ")
 
 
 def test_what_the_kubelet_hides_already_is_not_counted_twice() -> None:

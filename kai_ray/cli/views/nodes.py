@@ -64,6 +64,7 @@ class Node:
     def state(self) -> str:
         states = ["Ready" if self.ready else "NotReady"]
         states += ["Cordoned"] * self.cordoned
+        states += ["BadDevice"] * bool(self.bad_devices)
         states += ["Quarantined"] * (L.QUARANTINED_UNTIL in self._annotations)
         return ",".join(states)
 
@@ -74,6 +75,19 @@ class Node:
         if not until:
             return ""
         return f"until {until}: {self._annotations.get(L.QUARANTINE_REASON) or 'it rejects pods'}"
+
+    @property
+    def bad_devices(self) -> tuple[str, ...]:
+        """Devices that take no pods, until when and why."""
+        notes = self._annotations
+        if L.BAD_DEVICES not in notes and L.UNHEALTHY_DEVICES not in notes:
+            return ()
+        from kai_ray.encode import bad_devices
+
+        return tuple(
+            f"{d.name}{f' until {d.until}' if d.until else ''}: {d.reason}"
+            for d in bad_devices.read(notes)
+        )
 
     @property
     def _annotations(self) -> Object:
