@@ -12,7 +12,7 @@ from kai_ray.cluster import resources as r
 from kai_ray.cluster.port import Object, Resource
 from kai_ray.cluster.selectors import selects
 
-from . import crds
+from . import crds, device_rules
 from .meta import Cause, bad_key, cause, check_labels
 from .pod_rules import check_pod_update, check_spec
 from .value_rules import (
@@ -332,4 +332,7 @@ _RULES: dict[Resource, Rule] = {
     r.STORAGE_CLASS: _storage_class,
     r.LEASE: _lease,
     r.CRD: _crd,
+    r.RESOURCE_CLAIM: device_rules.claim,
+    r.RESOURCE_CLAIM_TEMPLATE: device_rules.template,
+    r.RESOURCE_SLICE: device_rules.slice_,
 }

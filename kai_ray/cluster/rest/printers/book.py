@@ -10,7 +10,7 @@ from kai_ray.cluster import resources as r
 from kai_ray.cluster.memory.kinds import Served
 from kai_ray.cluster.port import Resource
 
-from . import custom, objects, pods, workloads
+from . import custom, devices, objects, pods, workloads
 from .column import Printer
 
 _BUILT_IN: dict[Resource, Printer] = {
@@ -43,6 +43,10 @@ _BUILT_IN: dict[Resource, Printer] = {
     r.RESOURCE_QUOTA: objects.RESOURCE_QUOTA,
     r.NETWORK_POLICY: objects.NETWORK_POLICY,
     r.INGRESS: objects.INGRESS,
+    r.RESOURCE_CLAIM: devices.CLAIM,
+    r.RESOURCE_CLAIM_TEMPLATE: devices.PLAIN,
+    r.RESOURCE_SLICE: devices.SLICE,
+    r.DEVICE_CLASS: devices.PLAIN,
 }
 
 
