@@ -25,16 +25,16 @@ __all__ = [
 
 
 def default_admission(
-    config: EncodeConfig | None = None, member_of: MemberOf | None = None
+    config: EncodeConfig | None = None, member_of: MemberOf | None = None, *, runtime: str = ""
 ) -> list[Admission]:
     """The plugins of an embedded API server, in order.
 
     `member_of` tells the gang of a pod from its owners (the podgrouper's membership); without it
-    the gang travels on the binding instead.
+    the gang travels on the binding instead. `runtime`: RuntimeClass of pods that share GPUs.
     """
     config = config or EncodeConfig()
     return [
-        PodAdmission(config, member_of),
+        PodAdmission(config, member_of, runtime=runtime),
         QueueAdmission(),
         PodGroupAdmission(config),
         ShardAdmission(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kai_ray.admission import gpu_env
+from kai_ray.admission import gpu_env, runtime_class
 from kai_ray.admission.refusal import cause, refusal
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
@@ -27,9 +27,13 @@ class PodAdmission:
 
     resources = frozenset({kinds.POD})
 
-    def __init__(self, config: EncodeConfig, member_of: MemberOf | None = None) -> None:
+    def __init__(
+        self, config: EncodeConfig, member_of: MemberOf | None = None, *, runtime: str = ""
+    ) -> None:
+        """`runtime`: RuntimeClass of pods that share GPUs, where the cluster has it."""
         self._config = config
         self._member_of = member_of
+        self._runtime = runtime
 
     def admit(self, request: AdmissionRequest, reader: Port) -> Object:
         pod = request.object
@@ -47,6 +51,7 @@ class PodAdmission:
             return pod
         self._check(pod, reader)
         gpu_env.add(pod)
+        runtime_class.add(pod, self._runtime, reader)
         self._stamp(pod)
         _gate(pod, reader)
         return pod

@@ -87,6 +87,7 @@ def run(
     webhook_hosts: tuple[str, ...],
     webhook_secret: str,
     webhook_certificate: str,
+    gpu_runtime_class: str,
     verbose: bool,
 ) -> None:
     """Run podgrouper, scheduler, binder and admission against a Kubernetes API server.
@@ -120,6 +121,7 @@ def run(
                 webhook_hosts,
                 webhook_secret,
                 webhook_certificate,
+                gpu_runtime_class,
             )
         )
     names = config.components if components != "" else ()

@@ -41,6 +41,13 @@ _OPTIONS = (
         show_default=True,
         help="Whether we make and rotate it, or only read what cert-manager, say, puts there.",
     ),
+    click.option(
+        "--gpu-runtime-class",
+        metavar="NAME",
+        default="nvidia",
+        show_default=True,
+        help='RuntimeClass of pods that share GPUs, if the cluster has it; "" = none.',
+    ),
 )
 
 
@@ -66,6 +73,7 @@ def service(
     hosts: tuple[str, ...],
     secret: str,
     certificate: str,
+    runtime: str,
 ) -> AdmissionService:
     from kai_ray.admission.certificate_keeper import KeeperConfig
     from kai_ray.manager.admission import AdmissionConfig, AdmissionService
@@ -77,6 +85,6 @@ def service(
         provided=certificate == "provided",
     )
     admission = AdmissionConfig(
-        keeper, address[0], address[1], config.control.encode, config.podgrouper
+        keeper, address[0], address[1], config.control.encode, config.podgrouper, runtime
     )
     return AdmissionService(connection.port, admission)

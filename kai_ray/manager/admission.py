@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kai_ray.admission import default_admission
+from kai_ray.admission import default_admission, runtime_class
 from kai_ray.admission.certificate_keeper import CertificateKeeper, KeeperConfig
 from kai_ray.admission.server import WebhookServer
 from kai_ray.admission.workloads import WorkloadAdmission
@@ -34,6 +34,7 @@ class AdmissionConfig:
     port: int = 9443
     encode: EncodeConfig = field(default_factory=EncodeConfig)
     podgrouper: Settings = field(default_factory=Settings)
+    runtime: str = runtime_class.DEFAULT  # RuntimeClass of pods that share GPUs; "" = none
 
 
 class AdmissionService:
@@ -43,7 +44,7 @@ class AdmissionService:
         self.config = config
         # No gang is stamped here: it travels on the binding, and saves a call for every pod.
         plugins: list[Admission] = [
-            *default_admission(config.encode),
+            *default_admission(config.encode, runtime=config.runtime),
             WorkloadAdmission(config.podgrouper, _remembered(_list_nodes)),
         ]
         self.server = WebhookServer(plugins, port, config.host, config.port)

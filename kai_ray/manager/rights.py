@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kai_ray.admission import webhooks
+from kai_ray.admission.runtime_class import RUNTIME_CLASS
 from kai_ray.api.crd_definitions import OWN
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Object, Resource
@@ -146,6 +147,11 @@ def named_rules() -> list[Object]:
     ]
     return [
         *found,
+        {
+            "apiGroups": [RUNTIME_CLASS.group],
+            "resources": [RUNTIME_CLASS.plural],
+            "verbs": ["get"],
+        },
         {
             "apiGroups": [kinds.CRD.group],
             "resources": [kinds.CRD.plural],

@@ -146,6 +146,10 @@ def test_a_ray_job_is_read_as_the_operator_would(store: MemoryStore) -> None:
     said = _said(store, {"metadata": meta, "spec": spec}, kinds.RAY_JOB)
     assert any("'nowhere' does not exist" in warning for warning in said)
     assert any("asks for 16 nvidia.com/gpu" in warning for warning in said)
+    assert any("KubeRay cannot suspend it" in warning for warning in said)
+    spec["shutdownAfterJobFinishes"] = True
+    said = _said(store, {"metadata": meta, "spec": spec}, kinds.RAY_JOB)
+    assert not any("KubeRay" in warning for warning in said)
 
 
 def test_while_nothing_can_be_read_nothing_is_said(store: MemoryStore) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from kai_ray.admission import webhooks
 from kai_ray.admission.certificate_keeper import KeeperConfig
+from kai_ray.admission.runtime_class import RUNTIME_CLASS
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import ApiError, Object
 from kai_ray.manager.admission import AdmissionConfig, AdmissionService
@@ -98,6 +99,12 @@ def test_a_pod_that_shares_gpus_gets_its_variables(release: Release, managed: st
     (container,) = made["spec"]["containers"]
     env = {variable["name"]: variable for variable in container["env"]}
     assert "configMapKeyRef" in env["GPU_PORTION"]["valueFrom"]
+    assert "runtimeClassName" not in made["spec"]  # there is no such class here
+    release.plane.port.create(RUNTIME_CLASS, {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
+    made = _created(release, _pod(managed, annotations={"gpu-fraction": "0.5"}, gpus=0))
+    assert made["spec"]["runtimeClassName"] == "nvidia"
+    assert "runtimeClassName" not in _created(release, _pod(managed, gpus=1))["spec"]
+    release.plane.port.delete(RUNTIME_CLASS, "nvidia")
 
 
 def test_a_pod_of_a_suspended_gang_comes_in_behind_a_gate(release: Release, managed: str) -> None:
