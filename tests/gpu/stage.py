@@ -31,7 +31,7 @@ class Stage:
             labels = {"nvidia.com/gpu.memory": str(CARD)}
             self.store.create(r.NODE, objects.node(f"node-{i}", gpus, labels=labels))
         self.plugin = DevicePlugin(kubelet=True, **plugin)
-        self.judge = Judge()
+        self.judge = Judge(CARD)
         self._around = Runtime(self.store, self.clock)
         self._around.add(self.plugin)
         self._around.add(self.judge)

@@ -22,13 +22,13 @@ class Judge:
 
     name = "judge"
 
-    def __init__(self) -> None:
+    def __init__(self, card: int) -> None:
+        self._card = card  # MiB of each
         self.wrong: list[str] = []
         self._parts: dict[tuple[str, str], dict[str, Decimal]] = defaultdict(dict)
         self._held: dict[str, list[tuple[str, str]]] = {}
 
     def setup(self, runtime: Runtime) -> None:
-        self._nodes = runtime.informer(r.NODE)
         runtime.informer(r.POD).on_change(self._changed)
 
     def reconcile(self, key: str) -> float | None:
@@ -47,15 +47,11 @@ class Judge:
         if len(self._held[uid]) != len(groups_of(new)):
             self.wrong.append(f"{new['metadata']['name']} was bound without its devices")
         for card in self._held[uid]:
-            self._parts[card][uid] = part_of(new, self._card(node))
+            self._parts[card][uid] = part_of(new, self._card)
             total = sum(self._parts[card].values())
             if total > 1:
                 users = len(self._parts[card])
                 self.wrong.append(f"{card[1]} of {node}: {users} pods hold {total} of it")
-
-    def _card(self, node: str) -> int:
-        found = self._nodes.get(node)
-        return int((found or {"metadata": {}})["metadata"]["labels"]["nvidia.com/gpu.memory"])
 
 
 def verdict(port: Port, plugin: DevicePlugin) -> list[str]:
