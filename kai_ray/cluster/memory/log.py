@@ -77,10 +77,6 @@ class Watcher:
     def silent_s(self) -> float:
         return 0.0
 
-    def farewell(self) -> WatchEvent | None:
-        """A bookmark for a stream whose time is over, if its reader asked for bookmarks."""
-        return None if self._bookmark is None or self.closed else self._bookmark()
-
     def close(self) -> None:
         if not self.closed:
             self.closed = True

@@ -132,20 +132,10 @@ class WatchAnswer:
             if lines:
                 body = b"\n".join(lines) + b"\n"
                 await send({"type": "http.response.body", "body": body, "more_body": True})
-            if last:
-                return
-            if loop.time() >= end:
-                await self._say_farewell(send)
+            if last or loop.time() >= end:
                 return
             if len(lines) < EVENTS_AT_ONCE:
                 await self._bell.wait(max(0.0, min(IDLE_S, end - loop.time())))
-
-    async def _say_farewell(self, send: Send) -> None:
-        """As the real server does: a quiet stream is heard of, and the next one begins here."""
-        event = self._watcher.farewell()
-        if event is not None:
-            body = _line(event.type, self._present(event)) + b"\n"
-            await send({"type": "http.response.body", "body": body, "more_body": True})
 
     def _take(self) -> tuple[list[bytes], bool]:
         """Lines ready to be sent, and whether the stream ends with them."""
