@@ -1,10 +1,13 @@
 """PodScheduled=False on pods that wait, so that users and node scalers see why.
 
 Written once per reason, and only a while after the gang was found waiting: a pod that starts at
-once is written to only by its binding.
+once is written to only by its binding. The same write names the node that a pod is next in line
+for (status.nominatedNodeName), as kube-scheduler does.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,13 +33,23 @@ from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import TaskState
 
 _AGAIN_S = 1.0
+#: Reasons of pods that have been promised a place.
+_NEXT = (Reason.WAITING_FOR_VICTIMS, Reason.WAITING_FOR_RELEASE)
+
+
+class Told(NamedTuple):
+    """What is written on a pod."""
+
+    reason: str
+    message: str
+    node: str = ""  # that it is next in line for
 
 
 class PodConditions:
     def __init__(self, config: ControlConfig) -> None:
         self._config = config
         self._due: dict[Key, None] = {}
-        self._again: dict[Key, tuple[str, str]] = {}  # pods whose write has to be repeated
+        self._again: dict[Key, Told] = {}  # pods whose write has to be repeated
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -50,28 +63,31 @@ class PodConditions:
     def flush(self, cycle: Cycle, verdicts: Verdicts) -> float | None:
         texts, self._again = self._again, {}
         self._waiting(cycle, verdicts, texts)
+        self._renamed(cycle, verdicts, texts)
         self._astray(cycle, texts)
-        news = {key: text for key, text in texts.items() if self._is_news(key, text[0])}
-        writes = [self._write(key, *text) for key, text in news.items()]
+        news = {key: told for key, told in texts.items() if self._is_news(key, told)}
+        writes = [self._write(key, told) for key, told in news.items()]
         outcomes = self._runtime.port.batch(writes) if writes else []
-        for (key, text), outcome in zip(news.items(), outcomes, strict=True):
+        for (key, told), outcome in zip(news.items(), outcomes, strict=True):
             if isinstance(outcome, (Conflict, Unavailable, TooManyRequests)):
-                self._again[key] = text
+                self._again[key] = told
             elif not isinstance(outcome, ApiError):
                 self._pods.remember(outcome)
         if self._due:
             return 0.0
         return _AGAIN_S if self._again else None
 
-    def _is_news(self, key: Key, reason: str) -> bool:
+    def _is_news(self, key: Key, told: Told) -> bool:
         """Whether the pod still waits and has not been told."""
         pod = self._pods.get(key.name, key.namespace)
-        return pod is not None and not pod["spec"].get("nodeName") and not _says(pod, reason)
+        if pod is None or pod["spec"].get("nodeName"):
+            return False
+        return not _says(pod, told.reason) or (_next(pod) != told.node and bool(told.node))
 
-    def _waiting(self, cycle: Cycle, verdicts: Verdicts, texts: dict[Key, tuple[str, str]]) -> None:
+    def _waiting(self, cycle: Cycle, verdicts: Verdicts, texts: dict[Key, Told]) -> None:
         if not self._due:
             return
-        encoded = cycle.encoded
+        encoded, nodes = cycle.encoded, _next_in_line(cycle)
         tasks = encoded.snapshot.tasks
         pending = np.flatnonzero((tasks.gang >= 0) & (cycle.state == TaskState.PENDING))
         pending = pending[np.argsort(tasks.gang[pending], kind="stable")]
@@ -87,13 +103,25 @@ class PodConditions:
                 continue
             first, last = np.searchsorted(sorted_gangs, [row, row + 1])
             for task in pending[first:last].tolist():
-                texts[encoded.names.pod(task)] = (verdict.word, verdict.message)
+                node = nodes.get(task, "")
+                texts[encoded.names.pod(task)] = Told(verdict.word, verdict.message, node)
+
+    def _renamed(self, cycle: Cycle, verdicts: Verdicts, texts: dict[Key, Told]) -> None:
+        """Pods that are next in line for another node than they were told."""
+        names, gang = cycle.encoded.names, cycle.encoded.snapshot.tasks.gang
+        for task, node in _next_in_line(cycle).items():
+            key, verdict = names.pod(task), verdicts.of(names.gang(int(gang[task])))
+            pod = self._pods.get(key.name, key.namespace)
+            if pod is None or verdict is None or key in texts or _next(pod) in ("", node):
+                continue
+            if _says(pod, verdict.word):
+                texts[key] = Told(verdict.word, verdict.message, node)
 
     def _quiet(self, group: Key) -> bool:
         found = self._groups.get(group.name, group.namespace) or {}
         return (found.get("spec") or {}).get("markUnschedulable") is False
 
-    def _astray(self, cycle: Cycle, texts: dict[Key, tuple[str, str]]) -> None:
+    def _astray(self, cycle: Cycle, texts: dict[Key, Told]) -> None:
         """Pods that belong nowhere, and pods that cannot be read."""
         for pod, group, subgroup, exists in cycle.encoded.orphans:
             if not group:
@@ -104,20 +132,24 @@ class PodConditions:
                 text = f"PodGroup {group} has no subgroup {subgroup!r}: change the pod's label"
             else:
                 text = f"PodGroup {group} does not exist: create it or change the annotation"
-            texts[pod] = (word(Reason.SUBGROUP_NOT_FOUND), text)
+            texts[pod] = Told(word(Reason.SUBGROUP_NOT_FOUND), text)
         for problem in cycle.encoded.problems:
             if problem.kind == "Pod":
-                texts[Key(problem.namespace, problem.name)] = (
+                texts[Key(problem.namespace, problem.name)] = Told(
                     word(Reason.MISCONFIGURED),
                     problem.message,
                 )
 
-    def _write(self, key: Key, reason: str, message: str) -> Write:
-        now = rfc3339(self._runtime.clock.now())
-        made = condition("PodScheduled", False, "Unschedulable", f"{reason}: {message}", now=now)
+    def _write(self, key: Key, told: Told) -> Write:
+        now, said = rfc3339(self._runtime.clock.now()), f"{told.reason}: {told.message}"
+        made = condition("PodScheduled", False, "Unschedulable", said, now=now)
+        status: Object = {"conditions": [made]}
+        pod = self._pods.get(key.name, key.namespace)
+        if told.node or (pod is not None and _next(pod)):
+            status["nominatedNodeName"] = told.node or None
         return Write(
             self._runtime.port.patch,
-            (kinds.POD, key.name, {"status": {"conditions": [made]}}, key.namespace),
+            (kinds.POD, key.name, {"status": status}, key.namespace),
             {"patch_type": "strategic", "subresource": "status"},
         )
 
@@ -125,3 +157,18 @@ class PodConditions:
 def _says(pod: Object, reason: str) -> bool:
     known = find(pod, "PodScheduled")
     return known.get("status") == "False" and str(known.get("message")).startswith(f"{reason}:")
+
+
+def _next(pod: Object) -> str:
+    """The node that we have told a pod it is next in line for."""
+    status = pod.get("status") or {}
+    ours = any(_says(pod, word(reason)) for reason in _NEXT)
+    return (status.get("nominatedNodeName") or "") if ours else ""
+
+
+def _next_in_line(cycle: Cycle) -> dict[int, str]:
+    """Pods that wait for room on a node, by task row; those that have to leave first are not."""
+    plan, names = cycle.plan, cycle.encoded.names
+    leaving = set(plan.evict_task.tolist())
+    rows = zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True)
+    return {task: names.node(node) for task, node in rows if task not in leaving}

@@ -91,7 +91,7 @@ class StatusWriter:
         if self._dirty:
             self._runtime.enqueue(self.name, "groups")
         self._runtime.enqueue(self.name, "queues", _QUEUES_EVERY_S)
-        if cycle.encoded.orphans:
+        if cycle.encoded.orphans or cycle.plan.nominate_task.size:
             self._runtime.enqueue(self.name, "pods", _PODS_AFTER_S)
 
     def _called(self, key: Key) -> str:

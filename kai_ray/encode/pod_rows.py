@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kai_ray.api import labels as names
 from kai_ray.cluster.clock import epoch
 from kai_ray.cluster.port import Object
+from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import TaskState
 
 from .problems import Malformed, text
@@ -50,6 +51,27 @@ def standing(pod: Object, assumed_node: str, stuck_after_s: float) -> Standing |
     if spec.get("schedulingGates"):
         return Standing(TaskState.GATED, "", NEVER)
     return Standing(TaskState.PENDING, "", NEVER)
+
+
+#: How the condition begins that we write together with the node that a pod is next in line for.
+NEXT_IN_LINE = tuple(
+    f"{reason.word}: " for reason in (Reason.WAITING_FOR_VICTIMS, Reason.WAITING_FOR_RELEASE)
+)
+
+
+def nominated(status: dict[str, Any]) -> str:
+    """The node that somebody else has named for a waiting pod; raises Malformed.
+
+    What we have named ourselves is for people: room that is held stands on the PodGroup, and a pod
+    whose turn comes earlier elsewhere must not wait for the node that it was told.
+    """
+    node = text(status.get("nominatedNodeName"), "status.nominatedNodeName")
+    if not node:
+        return ""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return "" if str(condition.get("message")).startswith(NEXT_IN_LINE) else node
+    return node
 
 
 def role(labels: dict[str, str] | None) -> int:

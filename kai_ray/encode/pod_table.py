@@ -125,8 +125,7 @@ class PodTable:
         self._share(key, pod, shape, standing)
         encoder = self._encoder
         status = pod.get("status")
-        nominated = status.get("nominatedNodeName") if status and not standing.node else None
-        nominated = text(nominated, "status.nominatedNodeName")
+        nominated = pod_rows.nominated(status) if status and not standing.node else ""
         created_s = pod_rows.created(meta)
         # From here on nothing may fail: what is acquired has to get into a row.
         row = (

@@ -276,3 +276,25 @@ def test_large_nodes_are_read() -> None:
     found = encoded(node)
     assert not found.problems
     assert found.snapshot.total[MEMORY] == 24 * 2**40
+
+
+@pytest.mark.parametrize(
+    ("message", "row"),
+    [
+        ("WaitingForVictims: others leave for it", -1),
+        ("WaitingForRelease: 1 pod next in line", -1),
+        ("InsufficientGpu: no room", 0),
+        (None, 0),
+    ],
+)
+def test_a_node_named_by_others_is_a_wish_and_one_we_named_is_news(
+    message: str | None, row: int
+) -> None:
+    """What we told a pod must not keep it waiting when another node is free."""
+    pod = objects.pod("p", "g")
+    pod["status"]["nominatedNodeName"] = "n"
+    if message is not None:
+        said = {"type": "PodScheduled", "status": "False", "message": message}
+        pod["status"]["conditions"] = [said]
+    found = encoded(objects.node("n"), objects.queue("team"), objects.podgroup("g"), pod)
+    assert found.snapshot.tasks.nominated.tolist() == [row]

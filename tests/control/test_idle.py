@@ -64,7 +64,7 @@ def picture() -> str:
     """A digest of the arrays of a cluster whose pods refer to each other in many ways."""
     from kai_ray.encode import Encoder
 
-    from .test_encode_incremental import _picture
+    from .test_encode_incremental import picture as _picture
 
     encoder = Encoder()
     for i in range(9):

@@ -260,3 +260,25 @@ def test_static_demand_comes_to_rest() -> None:
             if p["metadata"]["name"] in world.running()
         )
         assert busy == 16
+
+
+def test_pods_are_told_which_node_they_are_next_in_line_for() -> None:
+    with EvictWorld("2x8") as world:
+        world.queues(a=16, b=0)
+        world.torch("lent", "b", 4, 4)
+        world.run(10)
+        world.torch("own", "a", 2, 8)
+        told: dict[str, set[str]] = {}
+
+        def started() -> bool:
+            for pod in world.pods():
+                node = (pod.get("status") or {}).get("nominatedNodeName")
+                if node and not pod["spec"].get("nodeName"):
+                    told.setdefault(pod["metadata"]["name"], set()).add(node)
+            return len(world.running("own")) == 2
+
+        assert world.until(started, 120)
+        assert set(told) == {"own-master-0", "own-worker-0"}
+        assert set.union(*told.values()) == {"node-0", "node-1"}
+        for name, nodes in told.items():
+            assert world.store.get(R.POD, name, "default")["spec"]["nodeName"] in nodes
