@@ -55,7 +55,7 @@ class ClaimReturns:
         if claim is None or not status.get("allocation"):
             self._since.pop(Key(namespace, name), None)
             return None
-        users = list(status.get("reservedFor") or ())
+        users: list[dict[str, Any]] = list(status.get("reservedFor") or ())
         idle = [user for user in users if self._waits(namespace, user)]
         if not idle and (users or not self._owner_waits(claim)):
             self._since.pop(Key(namespace, name), None)

@@ -27,7 +27,7 @@ from kai_ray.cluster.port import (
 from kai_ray.cluster.runtime import Informer, Runtime
 from kai_ray.cluster.served import device_kinds
 from kai_ray.controllers.grants import Grant
-from kai_ray.encode.dra.assign import ClaimGrant, allocation
+from kai_ray.encode.dra.allocation import ClaimGrant, allocation
 from kai_ray.encode.dra.claims import held_by
 from kai_ray.encode.problems import MISREAD
 from kai_ray.scheduler.gpu.facts import MOST_CONSUMERS

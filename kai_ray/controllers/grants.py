@@ -17,7 +17,7 @@ from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.device_notices import Given
 from kai_ray.encode import Encoded
 from kai_ray.encode.dra import assign
-from kai_ray.encode.dra.assign import ClaimGrant
+from kai_ray.encode.dra.allocation import ClaimGrant
 from kai_ray.encode.groups import DEFAULT_LEAF
 from kai_ray.scheduler import Plan
 from kai_ray.scheduler.gpu.facts import UNKNOWN_CARD

@@ -12,37 +12,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kai_ray.cluster.port import Key, Object
+from kai_ray.cluster.port import Key
 from kai_ray.encode.encoded import Encoded
 from kai_ray.encode.problems import Malformed
 from kai_ray.scheduler import Plan
 
 from . import cells
+from .allocation import ClaimGrant, Result
 from .asks import ALL, ClaimAsk, Option
 from .attributes import Name
 from .claims import Held, named_by
 from .rows import Devices
+from .search import Search, Want
 from .slices import DeviceId
-
-#: Steps of the search on one node, for all its pods together and then for each of them.
-_MOST_STEPS = 20_000
-
-
-class Result(NamedTuple):
-    """One device of an allocation."""
-
-    request: str  # "request", or "request/subrequest"
-    device: DeviceId
-    admin: bool
-
-
-class ClaimGrant(NamedTuple):
-    """What a pod's claim gets. `results` None: it has its devices, the pod only joins."""
-
-    key: Key
-    uid: str
-    held: Held
-    results: tuple[Result, ...] | None
 
 
 class Granted(NamedTuple):
@@ -53,23 +35,11 @@ class Granted(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Want:
-    """One device to be found."""
-
-    claim: Key
-    request: str
-    option: Option
-    choices: list[int]
-    bound: list[tuple[Any, Name]]  # constraints: (group, attribute)
-    liked: list[tuple[Any, Name]]  # the same, as far as it can be had
-
-
-@dataclass(slots=True)
 class _PodWants:
     task: int
     joins: list[ClaimGrant] = field(default_factory=list[ClaimGrant])
     claims: dict[Key, str] = field(default_factory=dict[Key, str])  # to be allocated: UID of each
-    wants: list[_Want] = field(default_factory=list[_Want])
+    wants: list[Want] = field(default_factory=list[Want])
     looks: list[tuple[Key, Result]] = field(default_factory=list[tuple[Key, Result]])
     refusal: str = ""
 
@@ -176,7 +146,7 @@ class _HandOut:
             if count == 0:
                 into.refusal = f"claim {key.name}: no device suits request {request.name}"
             liked: list[tuple[Any, Name]] = [] if numa else [(("pod", into.task), cells.NUMA)]
-            into.wants += [_Want(key, name, option, suits, bound, liked) for _ in range(count)]
+            into.wants += [Want(key, name, option, suits, bound, liked) for _ in range(count)]
 
     def _all_gpus(self, devices: Sequence[int]) -> bool:
         return all("gpu" in self._supply.devices[d].id.driver.lower() for d in devices)
@@ -197,14 +167,14 @@ class _HandOut:
         wants = [want for pod in pods for want in pod.wants]
         wants.sort(key=lambda w: (not w.bound, sum(d not in self._gone for d in w.choices)))
         near = any(self._near(want) for want in wants)
-        found = _Search(wants, set(self._gone), self._devices, near).run()
+        found = Search(wants, set(self._gone), self._devices, near).run()
         if found is None and near:
-            found = _Search(wants, set(self._gone), self._devices, False).run()
+            found = Search(wants, set(self._gone), self._devices, False).run()
         if found is not None and len(pods) > 1:
             self._gone.update(found.values())
         return found
 
-    def _near(self, want: _Want) -> bool:
+    def _near(self, want: Want) -> bool:
         """Whether any of its devices says in which NUMA cell it is."""
         devices = self._supply.devices
         return any(cells.value(devices[d], cells.NUMA) is not None for d in want.choices)
@@ -244,118 +214,3 @@ class _HandOut:
             return None
         found, *more = selectors
         return found if not more else cells.only(self._supply.nodes[node].name)
-
-
-class _Search:
-    """Depth first, the want with the fewest choices first; alike devices are tried once."""
-
-    def __init__(
-        self, wants: Sequence[_Want], gone: set[int], devices: Devices, near: bool
-    ) -> None:
-        """`near`: what is liked holds too."""
-        self._wants, self._gone, self._devices = wants, gone, devices
-        self._bound = {id(w): [*w.bound, *(w.liked if near else ())] for w in wants}
-        self._names = sorted({name for bound in self._bound.values() for _, name in bound})
-        self._found: dict[int, int] = {}
-        self._same: dict[tuple[Any, Name], list[Any]] = {}
-        self._steps = 0
-
-    def run(self) -> dict[int, int] | None:
-        return dict(self._found) if self._place(0) else None
-
-    def _place(self, i: int) -> bool:
-        if i == len(self._wants):
-            return True
-        want = self._wants[i]
-        tried: set[Any] = set()
-        for d in want.choices:
-            if d in self._gone:
-                continue
-            self._steps += 1
-            if self._steps > _MOST_STEPS:
-                return False
-            alike = self._alike(d)
-            if alike in tried or not self._holds(want, d):
-                continue
-            tried.add(alike)
-            self._take(want, d)
-            if self._place(i + 1):
-                return True
-            self._leave(want, d)
-        return False
-
-    def _alike(self, device: int) -> Any:
-        """What tells a device apart for this search."""
-        found = self._devices.supply.devices[device]
-        seen = self._devices.offer.kind(device)
-        return seen, tuple(repr(cells.value(found, name)) for name in self._names)
-
-    def _holds(self, want: _Want, device: int) -> bool:
-        found = self._devices.supply.devices[device]
-        for slot in self._bound[id(want)]:
-            value = cells.value(found, slot[1])
-            if value is None:
-                return False
-            held = self._same.get(slot)
-            if held and held[0] != value:
-                return False
-        return True
-
-    def _take(self, want: _Want, device: int) -> None:
-        self._gone.add(device)
-        self._found[id(want)] = device
-        for slot in self._bound[id(want)]:
-            value = cells.value(self._devices.supply.devices[device], slot[1])
-            self._same.setdefault(slot, []).append(value)
-
-    def _leave(self, want: _Want, device: int) -> None:
-        self._gone.discard(device)
-        del self._found[id(want)]
-        for slot in self._bound[id(want)]:
-            self._same[slot].pop()
-
-
-def allocation(grant: ClaimGrant, claim: Object, classes: dict[str, Object]) -> Object:
-    """The `status.allocation` of a claim, with the settings of its classes and its own."""
-    assert grant.results is not None, "only for claims that get their devices now"
-    devices: Object = {
-        "results": [
-            {
-                "request": r.request,
-                "driver": r.device.driver,
-                "pool": r.device.pool,
-                "device": r.device.device,
-                **({"adminAccess": True} if r.admin else {}),
-            }
-            for r in grant.results
-        ]
-    }
-    config = list(_config(grant, claim, classes))
-    if config:
-        devices["config"] = config
-    made: Object = {"devices": devices}
-    if grant.held.nodes is not None:
-        made["nodeSelector"] = {"nodeSelectorTerms": cells.terms(grant.held.nodes)}
-    return made
-
-
-def _config(grant: ClaimGrant, claim: Object, classes: dict[str, Object]) -> Iterator[Object]:
-    spec = (claim.get("spec") or {}).get("devices") or {}
-    used = {r.request for r in grant.results or ()}
-    for raw in spec.get("requests") or ():
-        for name, one in _stated(raw):
-            if name not in used:
-                continue
-            found = classes.get(one.get("deviceClassName") or "") or {}
-            for config in (found.get("spec") or {}).get("config") or ():
-                yield {"source": "FromClass", "requests": [name], **config}
-    for config in spec.get("config") or ():
-        yield {"source": "FromClaim", **config}
-
-
-def _stated(raw: Object) -> Iterator[tuple[str, Object]]:
-    name = raw.get("name") or ""
-    for one in raw.get("firstAvailable") or ():
-        yield f"{name}/{one.get('name')}", one
-    if not raw.get("firstAvailable"):
-        yield name, raw.get("exactly") or raw

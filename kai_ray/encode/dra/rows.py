@@ -109,6 +109,7 @@ class _Builder:
         self._placed_users: dict[Key, set[str]] = {}
         self._waiting: set[str] = set()
         self._faults: dict[Predicate, str] = {}
+        self._worth: dict[Option, float] = {}
 
     def _settle(self, ask: DeviceAsk) -> DeviceAsk:
         found = self._settled.get(ask)
@@ -138,16 +139,19 @@ class _Builder:
 
     def _gpus(self, ask: DeviceAsk) -> float:
         """GPUs that an ask counts as: where all devices are asked for, the most a node has."""
-        total = 0.0
-        for option in options_of(ask):
-            if option.admin:
-                continue
+        return sum(self._option_gpus(o) for o in options_of(ask) if not o.admin)
+
+    def _option_gpus(self, option: Option) -> float:
+        found = self._worth.get(option)
+        if found is None:
             fits = self._supply.fits(option.predicate)
             named = "gpu" in option.predicate.device_class.lower()
-            if named or (fits.any() and bool(self._gpu[fits].all())):
-                most = int(self._supply.per_node(fits).max(initial=0))
-                total += option.count if option.count != ALL else max(most, 1)
-        return total
+            counts = named or bool(fits.any() and self._gpu[fits].all())
+            count = option.count
+            if count == ALL:
+                count = max(int(self._supply.per_node(fits).max(initial=0)), 1)
+            found = self._worth[option] = float(count) if counts else 0.0
+        return found
 
     # ---- pods
 
