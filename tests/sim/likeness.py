@@ -14,12 +14,16 @@ _GENERATED = ("uid", "resourceVersion", "creationTimestamp", "generation", "mana
 _HASHES = (
     "ray.io/upgrade-strategy-recreate-hash",
     "ray.io/hash-without-replicas-and-workers-to-delete",
+    "controller-revision-hash",
+    "leaderworkerset.sigs.k8s.io/template-revision-hash",
 )
 _UIDS = ("batch.kubernetes.io/controller-uid", "controller-uid", "jobset.sigs.k8s.io/jobset-uid")
 #: Copied onto bound pods by Kubernetes 1.35 from their node.
 _FROM_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 #: Scripts that the stand-in says in its own words: only what they wait for is compared.
 _SCRIPTS = {"wait-gcs-ready": "args", "init-pytorch": "command"}
+#: Of the submitter beside a head, the part before it submits.
+_WAIT = re.compile(r"^until .*?; done ; ")
 
 
 def normal(obj: Object, renamed: dict[str, str] | None = None) -> Object:
@@ -75,6 +79,8 @@ def _pod_spec(spec: Object) -> None:
             ref = (variable.get("valueFrom") or {}).get("fieldRef")
             if ref:
                 ref.setdefault("apiVersion", "v1")
+        if container["name"] == "ray-job-submitter" and container.get("args"):
+            container["args"] = [_WAIT.sub("until it answers; ", a) for a in container["args"]]
         field = _SCRIPTS.get(container["name"])
         if field:
             container[field] = sorted(_hosts(" ".join(container[field])))

@@ -165,7 +165,7 @@ def generated(pod: Object) -> dict[str, str]:
         for variable in container.get("env") or ():
             if variable["name"] == "RAY_JOB_SUBMISSION_ID":
                 found[variable["value"]] = "SUBMISSION"
-            if variable["name"] == "RAY_DASHBOARD_ADDRESS":
+            if variable["name"] == "RAY_DASHBOARD_ADDRESS" and variable.get("value"):
                 name = variable["value"].split("-head-svc")[0]
     if name and name.count("-"):
         found[name] = "CLUSTER"

@@ -15,6 +15,7 @@ from .guarded import Guarded, Warn
 from .jax import JAX
 from .job import JobOperator
 from .jobset import JobSetOperator
+from .leaderworkerset import LeaderWorkerSetOperator
 from .mpi import MpiOperator
 from .paddle import PADDLE
 from .pytorch import PYTORCH
@@ -43,6 +44,7 @@ def build(config: ClusterConfig, warn: Warn) -> list[Guarded]:
         (MpiOperator(), R.MPI_JOB),
         (JobSetOperator(), R.JOB_SET),
         (TrainJobOperator(), R.TRAIN_JOB),
+        (LeaderWorkerSetOperator(), R.LEADER_WORKER_SET),
         (CronJobOperator(), R.CRON_JOB),
         (DeploymentOperator(), R.DEPLOYMENT),
         (ReplicaSetOperator(), R.REPLICA_SET),

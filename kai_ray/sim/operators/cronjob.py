@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kai_ray.api import cron
+from kai_ray.api.durations import parse_duration
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import epoch
 from kai_ray.cluster.port import Object
@@ -144,7 +146,7 @@ class RayCronJobOperator:
 def _due(cron_job: Object, status: Object, now: float) -> tuple[float | None, float | None]:
     """The newest time since the last start that has come, and the next one (bad schedule: None)."""
     try:
-        schedule = cron.parse(cron_job["spec"]["schedule"])
+        schedule = _schedule(cron_job["spec"]["schedule"])
         zone = _zone(cron_job["spec"].get("timeZone"))
     except (ValueError, ZoneInfoNotFoundError):
         return None, None
@@ -156,6 +158,25 @@ def _due(cron_job: Object, status: Object, now: float) -> tuple[float | None, fl
             return due, when
         due, when = when, schedule.after(when, zone)
     return now, schedule.after(now, zone)
+
+
+@dataclass(frozen=True)
+class _Every:
+    """The operators' own word for a steady pace: `@every 30s`, in whole seconds."""
+
+    seconds: int
+
+    def after(self, epoch_s: float, zone: tzinfo) -> float:
+        return int(epoch_s) + self.seconds
+
+
+def _schedule(text: str) -> cron.Schedule | _Every:
+    if not text.startswith("@every "):
+        return cron.parse(text)
+    pace = parse_duration(text.removeprefix("@every "))
+    if pace is None:
+        raise ValueError(f"{text!r}: give a time such as 30s after @every")
+    return _Every(max(1, int(pace)))
 
 
 def _zone(name: str | None) -> tzinfo:

@@ -9,6 +9,7 @@ from kai_ray.cluster.port import Object
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.sim import pod_facts
 
+from . import leaderworkerset_pods
 from .podset import pod_of
 from .world import World, is_deleting, own_copy, owner_ref, split_key, suffix
 
@@ -122,13 +123,16 @@ class StatefulSetOperator:
             template["spec"].setdefault("volumes", []).append(
                 {"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}}
             )
-        return pod_of(
+        pod = pod_of(
             template,
             meta["namespace"],
             name=name,
             labels={POD_NAME: name, POD_INDEX: str(ordinal), REVISION: _revision(found)},
             owner=owner_ref(R.STATEFUL_SET, found),
         )
+        pod["metadata"]["generateName"] = f"{meta['name']}-"
+        leaderworkerset_pods.complete(pod)  # on a real cluster its webhook does
+        return pod
 
 
 def _ordinal(pod_name: str) -> int:

@@ -11,6 +11,7 @@ from tests.real.fixtures import RUNNING, need
 from tests.real.network import possible
 from tests.real.operators import fleet as fleets
 from tests.real.operators.fleet import Fleet
+from tests.real.operators.kinds import FITS, TOO_BIG, table
 from tests.real.operators.operators import PROGRAMS
 
 
@@ -28,3 +29,12 @@ def fleet(
         planes.append(running.plane)
         yield running
         planes.remove(running.plane)
+
+
+@pytest.fixture(scope="package")
+def submitted(fleet: Fleet) -> Fleet:
+    """The whole table of kinds and routes at once, each twice: as it fits, and a pod too big."""
+    for size in (FITS, TOO_BIG):
+        for kind, route in table():
+            fleet.submit(route, *kind.workload(route, size)[1])
+    return fleet

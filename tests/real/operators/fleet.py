@@ -21,6 +21,7 @@ from tests.real.operators.seen import Seen
 from tests.real.operators.workloads import QUEUE, RUN_FOR
 
 NODES, GPUS = 16, 8
+DEPARTMENT = "research"
 #: A job of the simulated Ray heads runs as long.
 RAY_JOB_S = 1.0
 #: training-operator's launcher has an init container that asks for some.
@@ -127,8 +128,9 @@ def start_scheduler(plane: ControlPlane) -> None:
         plane.kubectl("create", "-f", "-", stdin=policy)
     free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     amounts = {"gpu": free, "cpu": free, "memory": free}
-    spec = {"parentQueue": L.DEFAULT_PARENT_QUEUE, "resources": amounts}
-    plane.port.create(R.QUEUE, {"metadata": {"name": QUEUE}, "spec": spec})
+    for name, parent in ((DEPARTMENT, {}), (QUEUE, {"parentQueue": DEPARTMENT})):
+        spec = {**parent, "resources": amounts}
+        plane.port.create(R.QUEUE, {"metadata": {"name": name}, "spec": spec})
 
 
 def add_namespace(plane: ControlPlane, name: str, *, managed: bool) -> None:

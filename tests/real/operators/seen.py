@@ -1,4 +1,4 @@
-"""Every pod that was ever there, with its last state: finished workloads lose theirs."""
+"""Every pod that was ever there, its first and its last state: finished workloads lose theirs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Seen:
     def __init__(self, port: KubePort) -> None:
         self._port = port
         self._pods: dict[str, Object] = {}
+        self._first: dict[str, Object] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="seen", daemon=True)
@@ -25,8 +26,15 @@ class Seen:
 
     def pods(self, namespace: str, workload: str) -> list[Object]:
         """Pods whose name begins with the workload's, oldest first; also those that are gone."""
+        return self._of(self._pods, namespace, workload)
+
+    def first(self, namespace: str, workload: str) -> list[Object]:
+        """The same pods as they were when they were first seen."""
+        return self._of(self._first, namespace, workload)
+
+    def _of(self, pods: dict[str, Object], namespace: str, workload: str) -> list[Object]:
         with self._lock:
-            found = [copy.copy(p) for p in self._pods.values()]
+            found = [copy.copy(p) for p in pods.values()]
         return [
             p
             for p in found
@@ -77,6 +85,7 @@ class Seen:
         if "uid" in pod["metadata"]:
             with self._lock:
                 self._pods[pod["metadata"]["uid"]] = pod
+                self._first.setdefault(pod["metadata"]["uid"], pod)
 
 
 def node_of(pod: Object) -> str:

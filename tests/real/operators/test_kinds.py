@@ -15,15 +15,6 @@ IDS = [f"{kind.title} by {route}" for kind, route in ROWS]
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(scope="module")
-def submitted(fleet: Fleet) -> Fleet:
-    """The whole table at once, each row twice: as it fits, and one pod too big."""
-    for size in (FITS, TOO_BIG):
-        for kind, route in ROWS:
-            fleet.submit(route, *kind.workload(route, size)[1])
-    return fleet
-
-
 @pytest.mark.parametrize(("kind", "route"), ROWS, ids=IDS)
 def test_a_gang_that_fits_is_bound_whole(submitted: Fleet, kind: Kind, route: str) -> None:
     name, _ = kind.workload(route, FITS)
