@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kai_ray.cli import connect, run_admission, run_lease
+from kai_ray.cli import connect, run_admission, run_lease, run_sharing
 from kai_ray.cli.failures import USAGE, Failure
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     help='Where /healthz and /readyz answer; port 0 = any, "" = nowhere.',
 )
 @run_admission.options
+@run_sharing.options
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 @connect.connected
 def run(
@@ -88,6 +89,10 @@ def run(
     webhook_secret: str,
     webhook_certificate: str,
     gpu_runtime_class: str,
+    reservation_image: str | None,
+    reservation_namespace: str,
+    reservation_account: str,
+    gpu_cdi: bool,
     verbose: bool,
 ) -> None:
     """Run podgrouper, scheduler, binder and admission against a Kubernetes API server.
@@ -97,6 +102,8 @@ def run(
     """
     components, admits = run_admission.split(components, webhook)
     config = configuration(components or None, names, shard, period, bind_requests, state, max_age)
+    sharing = (reservation_image, reservation_namespace, reservation_account, gpu_cdi)
+    config = run_sharing.shared(config, *sharing)
     lease = run_lease.config(lease_name, lease_namespace, lease_times) if leader_elect else None
     health_address = _address("--health", health)
     webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")

@@ -13,7 +13,7 @@ from typing import Any
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.clock import SystemClock
 from kai_ray.cluster.defaults import install_queues
-from kai_ray.cluster.kube import connect
+from kai_ray.cluster.kube import KubePort
 from kai_ray.cluster.memory import MemoryStore, install_defaults
 from kai_ray.cluster.port import Object, Port, Write
 from kai_ray.cluster.runtime import Runtime
@@ -169,7 +169,7 @@ class RealStage(Stage):
         install_queues(plane.port)
 
     def own_port(self) -> Port:
-        self._ports.append(connect(str(self._plane.kubeconfig)))
+        self._ports.append(KubePort(self._plane.port.connection, lean=True))
         return self._ports[-1]
 
     def nodes(self, count: int, gpus: int, **labels: str) -> None:
