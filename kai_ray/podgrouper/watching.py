@@ -86,3 +86,29 @@ def pod_says_the_same(old: Object, new: Object) -> bool:
     if any(before.get(f) != after.get(f) for f in fields):
         return False
     return has_node(old) == has_node(new)
+
+
+#: Parts of pods that name neither queues nor priority classes, and are long.
+_LONG_PARTS = ("containers", "initContainers", "volumes", "status", "managedFields")
+
+
+def mentions(workload: Object, name: str) -> bool:
+    """Whether a workload has this text anywhere as a value: it may name a queue or a class."""
+    open_: list[object] = [workload]
+    while open_:
+        found = open_.pop()
+        if isinstance(found, dict):
+            open_ += [part for key, part in found.items() if key not in _LONG_PARTS]
+        elif isinstance(found, list):
+            open_ += found
+        elif found == name:
+            return True
+    return False
+
+
+def queue_default_of(queue: Object | None) -> tuple[str, object]:
+    """What of a Queue decides the class of workloads that name none: its own word, its parent."""
+    if queue is None or queue.get("kind") != "Queue":
+        return "", None
+    parent = (queue.get("spec") or {}).get("parentQueue")
+    return annotations_of(queue).get(keys.DEFAULT_PRIORITY_CLASS, ""), parent
