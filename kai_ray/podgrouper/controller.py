@@ -6,6 +6,8 @@ the owner of its group hands over to the one that is. Pods without an owner have
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kai_ray.api import labels as keys
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Invalid, Port, Resource
@@ -31,9 +33,11 @@ from .values import (
 )
 from .watching import (
     key_for,
+    mentions,
     object_key,
     oldest,
     pod_says_the_same,
+    queue_default_of,
     reference_keys,
     says_the_same,
     stamped_groups,
@@ -135,19 +139,29 @@ class Podgrouper:
 
     def _on_surroundings(self, old: Object | None, new: Object | None) -> None:
         """Queues, priority classes, namespaces: they decide fields of groups derived before."""
-        if old is None and new is not None and (new.get("kind") in ("Queue", "PriorityClass")):
+        obj = new if new is not None else old
+        if (old is None or new is None) and (obj or {}).get("kind") in ("Queue", "PriorityClass"):
             self.members.forget_all()
+            self._enqueue_if(lambda workload: mentions(workload, name_of(obj)))
+        elif new is not None and queue_default_of(old) != queue_default_of(new):
+            self.members.forget_all()
+            self._enqueue_if(lambda workload: True)
         elif old is not None and (new is None or labels(old) != labels(new)):
             self.members.forget_all()
             if new is not None and new.get("kind") == "Namespace":
                 self._enqueue_namespace(name_of(new))
 
     def _enqueue_namespace(self, namespace: str) -> None:
+        self._enqueue_if(lambda workload: namespace_of(workload) == namespace)
+
+    def _enqueue_if(self, concerned: Callable[[Object], bool]) -> None:
+        """Workloads whose groups may have to say something else now."""
         for group, kind in RULES:
             resource = self.reader.resource(f"{group}/" if group else "v1", kind)
             if resource is not None and kind != "Pod" and self.reader.cached(resource):
-                for obj in self.reader.cache(resource).list(namespace):
-                    self._enqueue(key_for(obj))
+                for obj in self.reader.cache(resource):
+                    if concerned(obj):
+                        self._enqueue(key_for(obj))
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         if new is None:
