@@ -1,0 +1,1 @@
+"""The same workload script on the embedded cluster and on a real API server."""

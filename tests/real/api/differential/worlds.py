@@ -1,0 +1,93 @@
+"""Where the script is played: in one process on virtual time, and on a real control plane."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+
+from kai_ray.cluster import kube
+from kai_ray.cluster.clock import VirtualClock
+from kai_ray.cluster.kube import KubePort
+from kai_ray.cluster.port import Port
+from kai_ray.manager import Manager
+from kai_ray.sim.cluster_file import ClusterConfig
+from kai_ray.sim.embedded import EmbeddedCluster
+from tests.real.control_plane import ControlPlane
+
+RACK = "topology.example/rack"
+RACKS, NODES_OF_A_RACK, GPUS = 2, 2, 4
+#: Virtual seconds that a step may take in the embedded cluster, real ones on the control plane.
+SETTLED_S = 30.0
+
+Picture = dict[str, Any]
+
+
+class World(Protocol):
+    """A cluster of RACKS x NODES_OF_A_RACK nodes with our scheduler."""
+
+    port: Port
+    namespace: str
+
+    def settle(self, look: Callable[[], Picture], expected: Picture | None) -> Picture:
+        """Lets things happen; what is seen then. `expected` may end the wait."""
+        ...
+
+
+class Embedded:
+    """Virtual time: everything that is due within SETTLED_S has happened."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.cluster = cluster
+        self.port: Port = cluster.store
+        self.namespace = "default"
+
+    def settle(self, look: Callable[[], Picture], expected: Picture | None) -> Picture:
+        self.cluster.run_for(SETTLED_S)
+        return look()
+
+
+class Real:
+    """Real time: looks until it sees what is expected, and then once more."""
+
+    def __init__(self, port: Port, namespace: str) -> None:
+        self.port = port
+        self.namespace = namespace
+
+    def settle(self, look: Callable[[], Picture], expected: Picture | None) -> Picture:
+        end = time.monotonic() + SETTLED_S
+        while (seen := look()) != expected and time.monotonic() < end:
+            time.sleep(0.3)
+        return seen
+
+
+@contextmanager
+def embedded() -> Iterator[Embedded]:
+    pool = {
+        "name": "gpu",
+        "count": RACKS * NODES_OF_A_RACK,
+        "gpus": GPUS,
+        "topology": [{"label": RACK, "nodes": NODES_OF_A_RACK, "name": "rack-{i}"}],
+        "runTime": {"kind": "constant", "meanSeconds": 1e6},
+    }
+    config = msgspec.convert({"nodePools": [pool]}, ClusterConfig)
+    with EmbeddedCluster(config, VirtualClock()) as cluster:
+        yield Embedded(cluster)
+
+
+@contextmanager
+def real(
+    plane: ControlPlane, namespace: str, gpu_nodes: Callable[..., list[str]]
+) -> Iterator[Real]:
+    for i in range(RACKS):
+        gpu_nodes(NODES_OF_A_RACK, GPUS, prefix=f"rack{i}", labels={RACK: f"rack-{i}"})
+    connection = kube.connect(str(plane.kubeconfig)).connection
+    port = KubePort(connection, silence_s=30.0, lean=True)
+    try:
+        with Manager(port):
+            yield Real(plane.port, namespace)
+    finally:
+        port.close()
