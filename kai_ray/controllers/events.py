@@ -69,10 +69,18 @@ class Events:
             return
         top = self._above.get(owner)
         if top is None:
-            top = self._above[owner] = above(self._runtime.port, owner)
+            top = self._above[owner] = above(self._read, owner)
             if len(self._above) > _KEPT:
                 self._above.popitem(last=False)
         self.say(top.resource, top.key, top.uid, reason, message, warning=warning)
+
+    def _read(self, resource: Resource, name: str, namespace: str) -> Object:
+        """Of pods by the thousand only the cache is asked, where it knows them."""
+        assert self._runtime is not None
+        cached = None
+        if resource == kinds.POD:
+            cached = self._runtime.informer(kinds.POD).get(name, namespace)
+        return cached or self._runtime.port.get(resource, name, namespace)
 
     def warn(self, resource: Resource, key: Key, uid: str, reason: str, message: str) -> None:
         self.say(resource, key, uid, reason, message, warning=True)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import yaml
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import ApiError, Key, Object, Port, Resource
+from kai_ray.cluster.port import ApiError, Key, Object, Resource
 
-#: A line of a note whose value is plainly a name or a UID.
+#: A line of a note whose value is plainly nothing, a name or a UID.
 _WORD = re.compile(
     r"(name|uid|group|version|kind): "
-    r"([A-Za-z](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    r"(''|\"\"|[A-Za-z](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 )
 
 
@@ -22,6 +23,10 @@ _WORD = re.compile(
 _HIGHEST = 4
 #: What makes a new object at each turn of its schedule: users follow the run.
 _SCHEDULES = ("CronJob", "RayCronJob", "ScheduledWorkflow", "ScheduledSparkApplication")
+
+
+#: (resource, name, namespace) -> the object. Raises ApiError.
+Read = Callable[[Resource, str, str], Object]
 
 
 class Owner(NamedTuple):
@@ -59,14 +64,14 @@ def controller(obj: Object) -> Owner | None:
     )
 
 
-def above(port: Port, owner: Owner) -> Owner:
+def above(read: Read, owner: Owner) -> Owner:
     """The object that the user made, for one that an operator made of it: a JobSet's TrainJob.
 
     One read for each owner above; what cannot be read ends the climb.
     """
     for _ in range(_HIGHEST):
         try:
-            found = controller(port.get(owner.resource, owner.key.name, owner.key.namespace))
+            found = controller(read(owner.resource, owner.key.name, owner.key.namespace))
         except ApiError:
             return owner
         if found is None or found.resource.kind in _SCHEDULES:
@@ -106,7 +111,7 @@ def _plain(note: str) -> dict[str, str] | None:
         match = _WORD.fullmatch(line)
         if match is None:
             return None
-        found[match[1]] = match[2]
+        found[match[1]] = match[2].strip("'\"")
     return found
 
 

@@ -136,6 +136,7 @@ def _annotations(w: Workload, members: tuple[Member, ...]) -> dict[str, str]:
     if user and keys.USER not in found:
         found[keys.USER] = user
     found.pop(keys.SUSPENDED, None)
+    found.pop(keys.POD_GROUP, None)  # a pod's own, since it was bound
     if any(traits.says_suspended(o) for o in (w.top, *w.owners, w.subject)):
         found[keys.SUSPENDED] = "true"
     found[keys.TOP_OWNER_METADATA] = top_owner_metadata(owner_reference(w.subject))

@@ -47,6 +47,7 @@ from .writer import BY_GROUP, Writer, has_node
 
 BY_OWNER_KEY = "podgrouper/owner-key"
 _DISCOVER = "discover"
+_CREATE = "create"
 #: Kinds that rules read, though they own no pods.
 READ_TOO = (
     ("run.ai", "Karta"),
@@ -205,6 +206,10 @@ class Podgrouper:
             return None
         if not self._writes:
             return None
+        if key == _CREATE:
+            for asker in self.writer.send():
+                self._enqueue(asker)
+            return None
         kind, namespace, name = key.split("|", 2)
         group, _, kind = kind.rpartition("/")
         if (group, kind) == ("", "Pod"):
@@ -275,10 +280,11 @@ class Podgrouper:
         if not is_workload(subject) and not pods:
             return None
         try:
-            self.writer.write(resource, obj, found, self.writer.pods_below(obj))
+            self.writer.write(resource, obj, found, self.writer.pods_below(obj), key_for(obj))
         except Invalid as error:  # what it refers to may be mended: a Topology, say
             self._refused(resource, obj, _as_group_error(error), pods)
             return _RETRY_S
+        self._enqueue(_CREATE)
         self.writer.mark_end(obj)
         return self._check_places(pods)
 
@@ -344,7 +350,8 @@ class Podgrouper:
             return
         _, groups = found.for_pod(pod)
         for group in groups:
-            self.writer.ensure(group)
+            self.writer.ensure(group, key_for(pod))
+            self._enqueue(_CREATE)
         self.reporter.settled(pod)
 
 

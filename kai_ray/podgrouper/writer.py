@@ -11,6 +11,7 @@ from kai_ray.cluster.runtime import Runtime
 
 from .chains import Resolved
 from .cluster_reader import BY_OWNER, ClusterReader
+from .creations import Creations
 from .groups import DERIVED_QUEUE, Group, to_podgroup
 from .outcome import told
 from .podgroups import has_started, merged, with_leaves_of, without_sudden_floors
@@ -32,6 +33,7 @@ class Writer:
         self.reader = reader
         self.reporter = reporter
         self.settings = settings
+        self._creations = Creations()
         self._runtime: Runtime | None = None
 
     def attach(self, runtime: Runtime) -> None:
@@ -56,13 +58,22 @@ class Writer:
         return cache.by_index(BY_OWNER, uid_of(owner)) if uid_of(owner) else []
 
     def write(
-        self, resource: Resource | None, obj: Object, found: Resolved, pods: list[Object]
+        self,
+        resource: Resource | None,
+        obj: Object,
+        found: Resolved,
+        pods: list[Object],
+        asker: str,
     ) -> None:
-        """Brings the groups of a workload up to date, if its pods are (or will be) ours."""
+        """Brings the groups of a workload up to date, if its pods are (or will be) ours.
+
+        asker: the key that is being reconciled.
+        """
         if is_terminating(obj) or not (pods or self._will_be_ours(obj, found)):
             return
         for group in found.groups:
-            self.ensure(group, grows=kind_key(found.workload.subject)[0] == "ray.io")
+            grows = kind_key(found.workload.subject)[0] == "ray.io"
+            self.ensure(group, asker, grows=grows)
             for note in group.notes:
                 self.reporter.warn(resource, obj, "PodGroupNote", note)
         self._retire(obj, {g.name for g in found.groups})
@@ -95,14 +106,20 @@ class Writer:
                     return True
         return False
 
-    def ensure(self, group: Group, *, grows: bool = False) -> None:
-        """Creates the PodGroup or brings it up to date. grows: it may gain pods while it runs."""
+    def ensure(self, group: Group, asker: str, *, grows: bool = False) -> None:
+        """Creates the PodGroup (soon: `send`) or brings it up to date, for the key `asker`.
+
+        grows: it may gain pods while it runs.
+        """
         assert self._runtime is not None
         port, cache = self._runtime.port, self.reader.cache(kinds.POD_GROUP)
         existing = cache.get(group.name, group.namespace)
         if existing is None:
+            wanted = to_podgroup(group)
+            if self._creations.later(wanted, asker):
+                return
             try:
-                cache.remember(port.create(kinds.POD_GROUP, to_podgroup(group)))
+                cache.remember(port.create(kinds.POD_GROUP, wanted))
                 return
             except AlreadyExists:
                 existing = port.get(kinds.POD_GROUP, group.name, group.namespace)
@@ -115,6 +132,11 @@ class Writer:
         if updated is not None:
             cache.remember(port.update(kinds.POD_GROUP, updated))
         self.reporter.mark_group(existing, None)
+
+    def send(self) -> list[str]:
+        """Creates the PodGroups that were asked for; the keys that should look at them again."""
+        assert self._runtime is not None
+        return self._creations.send(self._runtime.port, self.reader.cache(kinds.POD_GROUP))
 
     def _live_pods(self, group: Group) -> list[Object]:
         if not group.sub_groups:

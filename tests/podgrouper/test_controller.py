@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from kai_ray.api import labels as keys
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import Object
+from kai_ray.cluster.port import Object, Write
 from kai_ray.podgrouper.members import Members
 from kai_ray.podgrouper.values import GroupError
 from tests.podgrouper.world import (
@@ -422,3 +425,39 @@ def test_two_owners_without_a_controller_are_refused(world: World) -> None:
         },
     )
     assert "controller" in condition(world, "p")["message"]
+
+
+def test_a_burst_of_pods_gets_its_groups_side_by_side(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server answers one write after the other no faster than many at once."""
+    sent: list[int] = []
+    batch = world.store.batch
+
+    def counted(writes: Sequence[Write]) -> list[Any]:
+        sent.append(len(writes))
+        return batch(writes)
+
+    monkeypatch.setattr(world.store, "batch", counted)
+    for i in range(50):
+        world.store.create(kinds.POD, lone_pod(f"p{i}"))
+    world.settle()
+    assert len(world.groups()) == 50
+    assert sent[0] == 50
+
+
+def test_a_group_is_not_written_again_because_its_pod_was_bound(world: World) -> None:
+    world.store.create(kinds.POD, lone_pod("p"))
+    world.settle()
+    (before,) = world.groups()
+    note = {keys.POD_GROUP: before["metadata"]["name"]}
+    world.change(kinds.POD, "p", {"metadata": {"annotations": note}})
+    assert world.groups() == [before]
+
+
+def lone_pod(name: str) -> Object:
+    spec = {"schedulerName": "kai-scheduler", "containers": [CONTAINER]}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }
