@@ -120,7 +120,7 @@ class Evictor:
             return None  # nothing has been done yet that could be saved
         asked = grace_s(group, _policy(encoded, victim), self._config)
         drains = (asked > 0 or not victim.whole) and self._drains.concern(pods)
-        wait = max(asked, self._config.drain_s if drains and not victim.whole else 0.0)
+        wait = asked or (self._config.drain_s if drains else 0.0)
         if wait <= 0:
             return None
         now = self._runtime.clock.now()
