@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kai_ray.api.labels import GPU_RESOURCES, NVIDIA_GPU
+from kai_ray.encode.dra.offer import DEVICES
 from kai_ray.scheduler.snapshot import CPU, GPU, MEMORY, PODS
 
 
 def resource_list(values: Sequence[float], resources: Sequence[str]) -> dict[str, str]:
-    """Zero amounts and pod slots left out; GPUs of all vendors under nvidia.com/gpu."""
+    """Zero amounts and pod slots left out; GPUs of all vendors under nvidia.com/gpu.
+
+    Claimed devices stand under the name of their class (KAI 0.17).
+    """
     found: dict[str, str] = {}
     for row, value in enumerate(values):
         if value == 0 or row == PODS or (row > PODS and resources[row] in GPU_RESOURCES):
@@ -21,7 +25,9 @@ def resource_list(values: Sequence[float], resources: Sequence[str]) -> dict[str
         elif row == GPU:
             found[NVIDIA_GPU] = f"{value:g}"
         else:
-            found[resources[row]] = f"{value:.0f}"
+            name = resources[row].removesuffix(DEVICES)
+            if " " not in name:  # rows that stand for several classes are nobody's resource
+                found[name] = f"{value:.0f}"
     return found
 
 

@@ -22,6 +22,18 @@ def test_a_pod_gets_what_its_template_asks_and_gives_it_back_when_it_ends() -> N
         assert world.runtime.errors == 0 and not world.kubelet.refused
 
 
+def test_the_books_of_queue_and_gang_count_devices_as_gpus_and_by_their_class() -> None:
+    with cluster() as world:
+        create(world, o.template("two", o.spec(o.exactly(count=2))), o.pod("p", template="two"))
+        assert world.run_until(lambda: running(world) == {"p"}, 10)
+        world.run_for(2)
+        (group,) = world.client.list(R.POD_GROUP).items
+        held = {"nvidia.com/gpu": "2", "gpu.nvidia.com": "2"}
+        assert group["status"]["resourcesStatus"]["allocated"] == held
+        queue = world.client.get(R.QUEUE, "default-queue")
+        assert queue["status"]["allocated"] == {"nvidia.com/gpu": "2"}
+
+
 def test_what_is_written_is_what_drivers_and_kubelets_read() -> None:
     with cluster(1) as world:
         config = [{"requests": ["gpu"], "opaque": {"driver": o.GPU_DRIVER, "parameters": {"a": 1}}}]

@@ -29,6 +29,9 @@ EVERYTHING = 2**30
 #: Sets of predicates that hang together; beyond it only the largest and the smallest are kept.
 _MOST_SETS = 256
 
+#: What is behind the name of a class in the name of its row.
+DEVICES = " devices"
+
 Charge = dict[int, int]
 """Row -> amount."""
 
@@ -196,7 +199,7 @@ def _order(one: frozenset[int]) -> tuple[int, list[int]]:
 
 def _name(predicate: Predicate) -> str:
     """How people are told of the devices: `gpu.nvidia.com devices`."""
-    name = f"{predicate.device_class} devices"
+    name = f"{predicate.device_class}{DEVICES}"
     if predicate.selectors:
         name += " with " + " and ".join(" ".join(s.split()) for s in predicate.selectors)
     return name
