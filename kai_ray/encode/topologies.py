@@ -67,6 +67,9 @@ def bond(raw: Any, field: str) -> Bond | None:
         raise Malformed(field, "is not an object")
     names = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
     found = Bond(*(text(raw.get(name), f"{field}.{name}") for name in names))
+    if found.required and not found.topology:
+        mend = f"is missing though a level is required ({found.required!r}): name a Topology"
+        raise Malformed(f"{field}.topology", mend)
     return found if found.topology and (found.required or found.preferred) else None
 
 

@@ -54,15 +54,25 @@ def read(meta: dict[str, Any]) -> Traits:
 
 def is_suspended(obj: Object) -> bool:
     """Whether a PodGroup or workload says that its pods are to wait until it is resumed."""
-    return _suspended(obj["metadata"].get("annotations") or {})
+    notes = _part(obj, "annotations")
+    return isinstance(notes, dict) and _suspended(notes)
 
 
 def says_suspended(owner: Object) -> bool:
     """Whether an owner of pods says it of its own accord: the ReplicaSet of a Deployment keeps
     copies of annotations that the Deployment may have lost since."""
-    references = owner["metadata"].get("ownerReferences") or ()
-    copied = any(r.get("controller") and r.get("kind") == "Deployment" for r in references)
+    references = _part(owner, "ownerReferences")
+    copied = isinstance(references, list) and any(
+        isinstance(r, dict) and r.get("controller") and r.get("kind") == "Deployment"
+        for r in references
+    )
     return is_suspended(owner) and not copied
+
+
+def _part(obj: Object, name: str) -> Any:
+    """A part of an object's metadata, which may be of any form."""
+    meta = obj.get("metadata")
+    return meta.get(name) if isinstance(meta, dict) else None
 
 
 def _suspended(annotations: dict[str, Any]) -> bool:

@@ -96,11 +96,18 @@ def test_a_constraint_of_the_wrong_form_makes_its_gang_inert(bad: Any) -> None:
     assert [p.field.startswith("spec.topologyConstraint") for p in got.problems] == [True]
 
 
-def test_a_constraint_without_a_topology_asks_nothing() -> None:
-    spec = {"requiredTopologyLevel": "zone"}
+def test_a_wish_without_a_topology_asks_nothing() -> None:
+    spec = {"preferredTopologyLevel": "zone"}
     got = encoded(objects.podgroup("h", topologyConstraint=spec))
     assert got.problems == ()
     assert got.snapshot.subgroups.topology is None
+
+
+def test_a_required_level_without_a_topology_starts_nothing_and_is_named() -> None:
+    spec = {"requiredTopologyLevel": "zone"}
+    (problem,) = encoded(objects.podgroup("h", topologyConstraint=spec)).problems
+    assert problem.field == "spec.topologyConstraint.topology"
+    assert "name a Topology" in problem.mend
 
 
 def test_what_changes_one_by_one_ends_like_what_is_read_at_once() -> None:
