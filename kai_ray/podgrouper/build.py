@@ -20,6 +20,7 @@ from .groups import (
     top_owner_metadata,
 )
 from .minimum import with_min_member
+from .unread import unread_notes
 from .values import GroupError, Object, annotations_of, dig, labels, metadata, name_of, uid_of
 from .workload import Workload
 
@@ -63,6 +64,7 @@ def build_group(
     preemptibility = fields.preemptibility_of(w, members, remarks)
     if topology is None:
         topology = whole_topology(w, members, remarks)
+    remarks += unread_notes(w, members, sub_groups)
     group = Group(
         name=name or group_name(w.subject),
         namespace=w.namespace,
