@@ -191,6 +191,7 @@ def _explain(connection: Any, row: Any) -> None:
 @connect.connected
 def node(name: str) -> None:
     """Show one node: labels, taints, what runs on it."""
+    from kai_ray.cli.views import devices
     from kai_ray.cli.views import nodes as view
     from kai_ray.cli.views import pods as P
 
@@ -200,7 +201,8 @@ def node(name: str) -> None:
     except NotFound as error:
         raise missing("node", name, next="kai get nodes") from error
     pods = port.list(R.POD, fields=f"spec.nodeName={name}").items
-    row = view.node(obj, [p for p in pods if not P.finished(p)])
+    claimed = devices.read(port)
+    row = view.node(obj, [p for p in pods if not P.finished(p)], claimed)
     spec = obj.get("spec") or {}
     taints = [
         f"{t['key']}={t.get('value', '')}:{t.get('effect', '')}" for t in spec.get("taints") or []
@@ -234,7 +236,7 @@ def node(name: str) -> None:
     running: tuple[Column[Object], ...] = (
         Column("NAMESPACE", lambda p: p["metadata"]["namespace"]),
         Column("POD", lambda p: p["metadata"]["name"]),
-        Column("GPUS", lambda p: output.number(P.gpus(p))),
+        Column("GPUS", lambda p: output.number(P.gpus(p) + claimed.of(p))),
         Column("PHASE", lambda p: P.phase(p)),
         Column("GANG", lambda p: P.gang_name(p)),
     )

@@ -96,7 +96,7 @@ def gang(group: Object, pods: list[Object]) -> Gang:
         bound=sum(1 for p in alive if P.node(p) and not p["metadata"].get("deletionTimestamp")),
         succeeded=sum(P.phase(p) == "Succeeded" for p in pods),
         failed=sum(P.phase(p) == "Failed" for p in pods),
-        gpus=sum(P.gpus(p) for p in alive or pods),
+        gpus=_gpus(group, alive or pods),
         priority_class=spec.get("priorityClassName") or "",
         reason=reason,
         message=message,
@@ -107,6 +107,18 @@ def gang(group: Object, pods: list[Object]) -> Gang:
         topology=topology(spec),
         subgroups=subgroups,
     )
+
+
+def _gpus(group: Object, pods: list[Object]) -> float:
+    """GPUs of the pods; those that are claimed are known to the PodGroup's status only."""
+    found = sum(P.gpus(p) for p in pods)
+    if not any((p.get("spec") or {}).get("resourceClaims") for p in pods):
+        return found
+    asked = ((group.get("status") or {}).get("resourcesStatus") or {}).get("requested") or {}
+    try:
+        return max(found, float(asked.get(L.NVIDIA_GPU) or 0))
+    except (TypeError, ValueError):
+        return found
 
 
 def minimum(spec: Object) -> int:

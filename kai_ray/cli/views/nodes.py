@@ -10,6 +10,7 @@ from kai_ray.api import labels as L
 from kai_ray.api import quantity
 from kai_ray.cli import output
 from kai_ray.cli.output import Column
+from kai_ray.cli.views import devices
 from kai_ray.cli.views import pods as P
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object, Port
@@ -116,19 +117,22 @@ FOLDED: tuple[Column[Node], ...] = (
 
 
 def read(port: Port, *, labels: str = "") -> list[Node]:
-    return build(port.list(R.NODE, labels=labels).items, port.list(R.POD).items)
+    nodes, pods = port.list(R.NODE, labels=labels).items, port.list(R.POD).items
+    return build(nodes, pods, devices.read(port))
 
 
-def build(nodes: list[Object], pods: list[Object]) -> list[Node]:
+def build(
+    nodes: list[Object], pods: list[Object], claimed: devices.Claimed = devices.NONE
+) -> list[Node]:
     on: dict[str, list[Object]] = defaultdict(list)
     for pod in pods:
         if P.node(pod) and not P.finished(pod):
             on[P.node(pod)].append(pod)
-    rows = [node(obj, on[obj["metadata"]["name"]]) for obj in nodes]
+    rows = [node(obj, on[obj["metadata"]["name"]], claimed) for obj in nodes]
     return sorted(rows, key=lambda n: natural(n.name))
 
 
-def node(obj: Object, pods: list[Object]) -> Node:
+def node(obj: Object, pods: list[Object], claimed: devices.Claimed = devices.NONE) -> Node:
     """A node with the live pods that are bound to it."""
     meta, status = obj["metadata"], obj.get("status") or {}
     allocatable = status.get("allocatable") or {}
@@ -136,8 +140,11 @@ def node(obj: Object, pods: list[Object]) -> Node:
     conditions = {c["type"]: c.get("status") for c in status.get("conditions") or []}
     return Node(
         name=meta["name"],
-        gpus=float(sum(_whole(allocatable.get(r, 0)) for r in L.GPU_RESOURCES)),
-        used=sum(P.gpus(p) for p in pods),
+        gpus=float(
+            sum(_whole(allocatable.get(r, 0)) for r in L.GPU_RESOURCES)
+            + claimed.offered.get(meta["name"], 0)
+        ),
+        used=sum(P.gpus(p) + claimed.of(p) for p in pods),
         pods=len(pods),
         slots=_whole(allocatable.get("pods", 0)),
         cpu=str(allocatable.get("cpu", "")),
