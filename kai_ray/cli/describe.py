@@ -61,7 +61,7 @@ def queue(name: str) -> None:
         ("Queues below", ", ".join(below)),
         ("Priority", str(found.priority)),
         ("State", view.state_sentence(found)),
-        *view.policies(found),
+        *view.policies(found, rows),
     )
     units: tuple[tuple[str, Any, Any], ...] = (
         ("GPU (devices)", found.gpu, output.number),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kai_ray.api import labels as L
 from kai_ray.cli.views import gangs, jobs, nodes, owners, pods, queues
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
@@ -283,3 +284,28 @@ def test_a_node_that_is_down_or_cordoned_says_so() -> None:
     down = node("n", conditions=[{"type": "Ready", "status": "False"}])
     down["spec"]["unschedulable"] = True
     assert nodes.node(down, []).state == "NotReady,Cordoned"
+
+
+def test_a_queue_shows_what_it_inherits_and_from_whom() -> None:
+    def queue(name: str, parent: str, notes: dict[str, str], **spec: str) -> dict[str, Any]:
+        return {
+            "metadata": {"name": name, "annotations": notes},
+            "spec": {"parentQueue": parent, **spec},
+        }
+
+    rows = queues.build(
+        [
+            queue(
+                "top", "", {L.NODE_POOLS: "gold", L.RESERVED_GPUS: "4x2"}, reclaimMinRuntime="1h"
+            ),
+            queue("mid", "top", {L.MAX_RUN_TIME: "2h"}),
+            queue("leaf", "mid", {L.NODE_POOLS: "iron"}),
+        ]
+    )
+    leaf = next(row for row in rows if row.name == "leaf")
+    shown = dict(queues.policies(leaf, rows))
+    assert shown["Node pools"] == "iron"
+    assert shown["Max run time"] == "2h (from queue mid)"
+    assert shown["Min runtime, reclaim"] == "1h (from queue top)"
+    assert shown["Reserved GPUs"] == ""  # a reserve is the queue's own
+    assert shown["Placement"] == ""

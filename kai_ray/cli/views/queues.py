@@ -6,6 +6,7 @@ The three resources keep the Queue's own units: GPUs in devices, CPU in millicor
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kai_ray.api import labels as L
@@ -147,8 +148,8 @@ _POLICIES = (
     ("Allowed classes", L.ALLOWED_PRIORITY_CLASSES),
     ("Node pools", L.NODE_POOLS),
     ("GPU types", L.GPU_TYPES),
+    ("Zones in nodes", L.NODE_TOPOLOGY_POLICY),
     ("Max run time", L.MAX_RUN_TIME),
-    ("Reserved GPUs", L.RESERVED_GPUS),
 )
 _RUNTIMES = (
     ("Min runtime, preempt", "preemptMinRuntime"),
@@ -156,11 +157,29 @@ _RUNTIMES = (
 )
 
 
-def policies(queue: Queue) -> list[tuple[str, str]]:
-    """What the queue states beyond amounts; what it inherits is said by the queues above."""
-    spec = queue.object.get("spec") or {}
-    stated = [(name, str(queue.annotations.get(key) or "")) for name, key in _POLICIES]
-    return stated + [(name, str(spec.get(key) or "")) for name, key in _RUNTIMES]
+def policies(queue: Queue, all_queues: Sequence[Queue]) -> list[tuple[str, str]]:
+    """What holds for the queue beyond amounts: its own word, else that of the nearest above it."""
+    by_name = {other.name: other for other in all_queues}
+    path = [queue]
+    while path[-1].parent in by_name and len(path) <= len(by_name):
+        path.append(by_name[path[-1].parent])
+    found = [
+        (title, _first(path, lambda q, key=key: q.annotations.get(key))) for title, key in _POLICIES
+    ]
+    found.append(("Reserved GPUs", str(queue.annotations.get(L.RESERVED_GPUS) or "")))
+    for title, key in _RUNTIMES:
+        stated = _first(path, lambda q, key=key: (q.object.get("spec") or {}).get(key))
+        found.append((title, stated))
+    return found
+
+
+def _first(path: Sequence[Queue], stated: Callable[[Queue], object]) -> str:
+    """The first word on the way up, and whose it is where it is not the queue's own."""
+    for queue in path:
+        value = stated(queue)
+        if value not in (None, ""):
+            return str(value) if queue is path[0] else f"{value} (from queue {queue.name})"
+    return ""
 
 
 def _amount(obj: Object, resource: str) -> Amount:
