@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.control import objects
 from tests.dra import objects as o
 from tests.dra.planning import Planned
 
@@ -304,8 +305,6 @@ def test_a_slice_that_cannot_be_read_offers_nothing_and_is_named(broken: Any) ->
 
 
 def test_gpus_of_claims_count_against_the_quota_of_the_queue() -> None:
-    from tests.control import objects
-
     world = _world()
     quota = {"quota": 0, "limit": 2, "overQuotaWeight": 1}
     world.apply(objects.queue("team", gpu=quota))
@@ -317,9 +316,45 @@ def test_gpus_of_claims_count_against_the_quota_of_the_queue() -> None:
 
 def test_a_class_that_is_no_gpu_costs_a_queue_no_gpu() -> None:
     world = Planned(o.slice_of("node-0", _nics(4), NIC), o.device_class(NIC))
-    from tests.control import objects
-
     world.apply(objects.queue("team", gpu={"quota": 0, "limit": 0, "overQuotaWeight": 0}))
     for i in range(3):
         world.pod(f"p{i}", o.spec(o.exactly("nic", NIC)))
     assert len(world.devices()) == 3
+
+
+def test_older_versions_of_the_api_are_read_too() -> None:
+    """v1beta1 keeps a device's body under `basic` and a request's fields in the request."""
+    body = o.gpus(1)[0]
+    basic = {"name": body.pop("name"), "basic": body}
+    world = Planned(o.slice_of("node-0", [basic]))
+    flat = {"name": "gpu", "deviceClassName": o.GPU_DRIVER}
+    flat["selectors"] = [{"cel": {"expression": f"{MODEL} == 'H100'"}}]
+    world.pod("p", o.spec(flat))
+    assert world.devices() == {"p": ["node-0/gpu-0"]}
+
+
+@pytest.mark.parametrize(
+    ("served", "found"), [(("v1", "v1beta1"), "v1"), (("v1beta1",), "v1beta1"), ((), "")]
+)
+def test_the_newest_version_that_a_server_has_is_used(served: tuple[str, ...], found: str) -> None:
+    from kai_ray.cluster.port import NotFound, Page
+    from kai_ray.cluster.served import device_kinds
+
+    class Server:
+        def list(self, resource: Any, **more: Any) -> Page:
+            if resource.version not in served:
+                raise NotFound("the server could not find the requested resource")
+            return Page([], "1")
+
+    assert {kind.version for kind in device_kinds(Server())} == ({found} if found else set())  # type: ignore[arg-type]
+
+
+def test_the_default_of_a_queue_aligns_what_its_pods_claim() -> None:
+    world = _world()
+    queue = objects.queue("team")
+    queue["metadata"]["annotations"] = {"kai.scheduler/node-topology-policy": "single-numa"}
+    world.apply(queue)
+    world.pod("a", o.spec(o.exactly(count=3)))
+    assert world.devices() == {}, "no cell has three"
+    world.pod("b", o.spec(o.exactly(count=2)))
+    assert sorted(world.devices()) == ["b"]
