@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kai_ray.admission.policies import policies
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import Object, Resource
+from kai_ray.cluster.port import AlreadyExists, Object, Resource
 from tests.real.control_plane import ControlPlane
 from tests.real.operators import dashboard
-from tests.real.operators.kinds import ADMISSION, FLAG, LONE, ROUTES
+from tests.real.operators.kinds import ADMISSION, FLAG, LONE, ROUTES, TEMPLATE
 from tests.real.operators.operators import Operators
 from tests.real.operators.seen import Seen
 from tests.real.operators.workloads import QUEUE, RUN_FOR
 
 NODES, GPUS = 16, 8
 DEPARTMENT = "research"
+#: A managed namespace for upstream's samples.
+SAMPLES = "samples"
+EVERYWHERE: Mapping[str, Sequence[str]] = {"": [""]}
 #: A job of the simulated Ray heads runs as long.
 RAY_JOB_S = 1.0
 #: training-operator's launcher has an init container that asks for some.
@@ -34,7 +37,6 @@ class Fleet:
     without; only ADMISSION's is managed."""
 
     plane: ControlPlane
-    operators: Operators
     seen: Seen
 
     def submit(self, namespace: str, *manifests: Object) -> list[Object]:
@@ -97,26 +99,45 @@ def resource_of(manifest: Object) -> Resource:
 @contextmanager
 def running(folder: Path) -> Iterator[Fleet]:
     """Everything, in a network of its own."""
+    with everything(
+        folder, {"": [TEMPLATE, ADMISSION, SAMPLES], L.SCHEDULER_NAME: [FLAG]}
+    ) as plane:
+        for route in ROUTES:
+            ensure_namespace(plane, route, managed=route == ADMISSION)
+        add_nodes(plane)
+        seen = Seen(plane.port)
+        try:
+            yield Fleet(plane, seen)
+        finally:
+            seen.stop()
+
+
+@contextmanager
+def everything(
+    folder: Path, kuberay: Mapping[str, Sequence[str]] = EVERYWHERE
+) -> Iterator[ControlPlane]:
+    """A plane with our scheduler and all operators; nodes and namespaces are the caller's.
+
+    `kuberay`: its flag --batch-scheduler ("" for none) to the namespaces that it serves with it.
+    """
     with ControlPlane(folder, isolated=True, memory="1200MiB") as plane:
         operators = Operators(plane)
         operators.define()
         start_scheduler(plane)
-        for route in ROUTES:
-            add_namespace(plane, route, managed=route == ADMISSION)
-        operators.kuberay("kuberay", [r for r in ROUTES if r != FLAG])
-        operators.kuberay("kuberay-flag", [FLAG], batch_scheduler=L.SCHEDULER_NAME)
+        for flag, namespaces in kuberay.items():
+            operators.kuberay(kuberay_name(flag), namespaces, batch_scheduler=flag)
         operators.training()
         operators.job_set()
         operators.trainer()
         operators.leader_worker_set()
         plane.run(Path(sys.executable), ["-S", dashboard.__file__, str(RAY_JOB_S)], name="ray")
-        add_nodes(plane)
         operators.wait()
-        seen = Seen(plane.port)
-        try:
-            yield Fleet(plane, operators, seen)
-        finally:
-            seen.stop()
+        yield plane
+
+
+def kuberay_name(flag: str) -> str:
+    """Under which name that operator runs, and logs."""
+    return f"kuberay-{flag}" if flag else "kuberay"
 
 
 def start_scheduler(plane: ControlPlane) -> None:
@@ -133,9 +154,12 @@ def start_scheduler(plane: ControlPlane) -> None:
         plane.port.create(R.QUEUE, {"metadata": {"name": name}, "spec": spec})
 
 
-def add_namespace(plane: ControlPlane, name: str, *, managed: bool) -> None:
-    labels = {L.MANAGED_NAMESPACE: "true"} if managed else {}
-    plane.port.create(R.NAMESPACE, {"metadata": {"name": name, "labels": labels}})
+def ensure_namespace(plane: ControlPlane, name: str, *, managed: bool) -> None:
+    about = {"metadata": {"labels": {L.MANAGED_NAMESPACE: "true"} if managed else {}}}
+    with suppress(AlreadyExists):
+        plane.port.create(R.NAMESPACE, {"metadata": {"name": name, **about["metadata"]}})
+        return
+    plane.port.patch(R.NAMESPACE, name, about)
 
 
 def add_nodes(plane: ControlPlane) -> None:

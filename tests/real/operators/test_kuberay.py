@@ -8,7 +8,7 @@ from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Object, Resource
 from tests.real.operators import workloads as w
-from tests.real.operators.fleet import Fleet
+from tests.real.operators.fleet import Fleet, kuberay_name
 from tests.real.operators.kinds import ADMISSION, FLAG, TEMPLATE
 from tests.real.operators.seen import all_bound, node_of
 from tests.real.operators.workloads import Style
@@ -91,7 +91,7 @@ def test_with_its_flag_kuberay_itself_refuses_the_default_mode(fleet: Fleet) -> 
     """Known of KubeRay 1.6: without the flag our admission serves that mode (test_kinds.py)."""
     job = w.ray_job("refused", "K8sJobMode", Style())
     fleet.submit(FLAG, job)
-    log = fleet.operators.running["kuberay-flag"].log
+    log = fleet.plane.programs.logs / f"{kuberay_name(L.SCHEDULER_NAME)}.log"
     assert fleet.until(lambda: "does not support RayJob with K8sJobMode" in log.read_text())
     assert fleet.seen.pods(FLAG, "refused") == []
 
