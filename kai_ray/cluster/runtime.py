@@ -196,8 +196,11 @@ class Runtime:
 
     def _reconcile(self, name: str, key: str) -> None:
         slot = (name, key)
+        controller = self._controllers.get(name)
+        if controller is None:
+            return  # it runs in another process, which has watches of its own
         try:
-            again = self._controllers[name].reconcile(key)
+            again = controller.reconcile(key)
         except Conflict:
             again = self._backoff(slot)
         except ApiError as error:

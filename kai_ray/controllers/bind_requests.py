@@ -66,7 +66,7 @@ class BindRequests:
     def _changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
             return
-        if not in_shard(new, self._config.encode):
+        if not self._config.bind_every_pool and not in_shard(new, self._config.encode):
             return
         key, phase = key_of(new), _phase(new)
         if phase == "Failed" or (phase == "Pending" and key not in self._resting):
@@ -95,8 +95,8 @@ class BindRequests:
         for request in requests:
             phase = _phase(request)
             if phase == "Failed":
-                self._remove(request)
-            elif phase == "Pending":
+                self._failed(request)
+            elif phase == "Pending" and self._config.bind_role != "decide":
                 pod = self._pod(request)
                 if pod is None:
                     self._remove(request)
@@ -111,6 +111,18 @@ class BindRequests:
         writes = [self._bind(bind) for bind in ready]
         for bind, outcome in zip(ready, port.batch(writes) if writes else (), strict=True):
             self._settle(bind, outcome)
+
+    def _failed(self, request: Object) -> None:
+        """Whoever decides gives the place back, and waits longer each time."""
+        role = self._config.bind_role
+        if role == "carry out":
+            return
+        pod = self._pod(request)
+        if role == "decide" and pod is not None:
+            message = str((request.get("status") or {}).get("reason") or "the binder gave up")
+            uid = pod["metadata"].get("uid") or ""
+            self._failures.note(key_of(pod), uid, _group(pod), message)
+        self._remove(request)
 
     def _with_devices(self, binds: list[_Bind]) -> list[_Bind]:
         """Those whose devices are reserved for them."""
@@ -153,7 +165,8 @@ class BindRequests:
     def _bind(self, bind: _Bind) -> Write:
         pod, given = bind.pod, bind.given
         key, encode = key_of(pod), self._config.encode
-        labels = {encode.node_pool_key: encode.node_pool} if encode.node_pool else {}
+        pool = (bind.request["metadata"].get("labels") or {}).get(encode.node_pool_key)
+        labels = {encode.node_pool_key: str(pool)} if pool else {}
         annotations: dict[str, str] = {}
         if names.POD_GROUP not in (pod["metadata"].get("annotations") or {}):
             found = self._member_of(pod) if self._member_of else None
@@ -196,8 +209,7 @@ class BindRequests:
 
     def _fail(self, request: Object, pod: Object, message: str) -> None:
         key, uid = key_of(request), pod["metadata"].get("uid") or ""
-        group = (pod["metadata"].get("annotations") or {}).get(names.POD_GROUP) or ""
-        failures = self._failures.note(key_of(pod), uid, Key(key.namespace, group), message)
+        failures = self._failures.note(key_of(pod), uid, _group(pod), message)
         node = (request.get("spec") or {}).get("selectedNode")
         self._events.warn(
             kinds.POD, key_of(pod), uid, "BindFailed", f"not bound to {node}: {message}"
@@ -254,6 +266,11 @@ def _groups(request: Object) -> tuple[str, ...]:
 
 def _is_share(request: Object) -> bool:
     return (request.get("spec") or {}).get("receivedResourceType") == "Fraction"
+
+
+def _group(pod: Object) -> Key:
+    group = (pod["metadata"].get("annotations") or {}).get(names.POD_GROUP) or ""
+    return Key(pod["metadata"].get("namespace") or "", group)
 
 
 def _phase(request: Object) -> str:

@@ -121,8 +121,9 @@ def compose(
         return stale.why_held(group) or failures.of_group(group)
 
     status = StatusWriter(config, events, held_back)
-    failures.on_change = status.touch
-    failures.on_fail = quarantine.bind_failed
+    if config.bind_role != "carry out":  # there, neither runs
+        failures.on_change = status.touch
+        failures.on_fail = quarantine.bind_failed
     observers = [status.observe, stale.observe, holds.observe, deadlines.observe]
     observers.append(announcements.observe)
     if usage is not None:

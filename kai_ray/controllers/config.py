@@ -33,6 +33,10 @@ class ControlConfig:
     """How long a part of a card may be claimed by a scheduler that does not bind its pod."""
     identity: str = ""
     """A name that no other scheduler has; "" = made up anew at every start."""
+    bind_role: Literal["both", "decide", "carry out"] = "both"
+    """With BindRequests: whether they are made here, worked off here, or both."""
+    bind_every_pool: bool = False
+    """Whether BindRequests of all node pools are worked off, not only those of `encode`."""
     bind_tries: int = 3
     """Tries of one bind while its place is kept; then the place is given back."""
     staleness_grace_s: float = 60.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from kai_ray.cluster.runtime import Controller
+from kai_ray.controllers import ControlConfig
 from kai_ray.controllers.compose import compose
 from kai_ray.controllers.shards import Shards
 from kai_ray.manager.config import ManagerConfig
@@ -21,12 +22,7 @@ class Composition:
     def __init__(self, config: ManagerConfig) -> None:
         self.config = config
         chosen = config.components
-        control = config.control
-        if config.only_shard is not None:
-            encode = dataclasses.replace(control.encode, node_pool=config.only_shard)
-            control = dataclasses.replace(control, encode=encode)
-        if "scheduler" in chosen and "binder" not in chosen:
-            control = dataclasses.replace(control, bind_requests="always")
+        control = _control(config)
         # Where it does not run, its index still tells which gang a pod belongs to.
         self.podgrouper = Podgrouper(config.podgrouper, writes="podgrouper" in chosen)
         self.control = compose(control, self.podgrouper.member_of)
@@ -40,14 +36,30 @@ class Composition:
 
     def controllers(self) -> list[Controller]:
         chosen, control = self.config.components, self.control
-        if "scheduler" not in chosen:
-            binding = [control.events, control.reservations, control.requests]
-            binding = binding if "binder" in chosen else []
+        if "scheduler" in chosen:
+            ours = control.controllers()
+            if "binder" not in chosen:
+                ours.remove(control.reservations)
+            return [self.podgrouper, *ours, self.shards]
+        if "binder" in chosen:
+            binding = (control.events, control.reservations, control.binder, control.requests)
             return [self.podgrouper, *binding]
-        elsewhere = () if "binder" in chosen else (control.requests, control.reservations)
-        found = [c for c in control.controllers() if c not in elsewhere]
-        return [self.podgrouper, *found, self.shards]
+        return [self.podgrouper]
 
     def close(self) -> None:
         """Writes what is kept in files and lets them go."""
         self.shards.close()
+
+
+def _control(config: ManagerConfig) -> ControlConfig:
+    """What the components leave of the settings."""
+    control, chosen = config.control, config.components
+    if config.only_shard is not None:
+        encode = dataclasses.replace(control.encode, node_pool=config.only_shard)
+        control = dataclasses.replace(control, encode=encode)
+    if "scheduler" in chosen and "binder" not in chosen:
+        return dataclasses.replace(control, bind_requests="always", bind_role="decide")
+    if "binder" in chosen and "scheduler" not in chosen:
+        every = config.only_shard is None
+        return dataclasses.replace(control, bind_role="carry out", bind_every_pool=every)
+    return control
