@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from kai_ray.admission.webhooks import WORKLOADS
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import AdmissionRequest, ApiError, NotFound, Object, Port
+from kai_ray.cluster.port import AdmissionRequest, ApiError, NotFound, Object, Port, unheard
 from kai_ray.cluster.selectors import parse_selector
 from kai_ray.encode import requests
 from kai_ray.encode.problems import MISREAD, Malformed
@@ -43,6 +43,8 @@ class WorkloadAdmission:
     def admit(self, request: AdmissionRequest, reader: Port) -> Object:
         obj = request.object
         if request.operation != "CREATE" or obj["metadata"].get("ownerReferences"):
+            return obj
+        if request.warn is unheard:
             return obj
         kind = request.resource
         whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}

@@ -83,6 +83,7 @@ def submit(
     """
     documents = manifests.read(files)
     connection = connect.open_connection()
+    connection.port.on_warning(lambda text: click.echo(f"warning: {text}", err=True))
     done: list[Submitted] = []
     failures: list[Failure] = []
     for document in documents:

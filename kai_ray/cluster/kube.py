@@ -67,6 +67,10 @@ class KubePort:
         """The namespace that the kubeconfig's context names, else "default"."""
         return self.connection.namespace
 
+    def on_warning(self, tell: Callable[[str], None]) -> None:
+        """`tell` is called with what the server says beside a success (Warning headers)."""
+        self._transport.on_warning = tell
+
     def close(self) -> None:
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)

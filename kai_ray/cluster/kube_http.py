@@ -8,10 +8,11 @@ request whose fate is unknown is repeated only if repeating it does no harm (GET
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -42,6 +43,7 @@ READ_TIMEOUT_S = 60.0
 ATTEMPTS = 4
 LONGEST_WAIT_S = 10.0
 
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"(?: .*)?')
 _BY_REASON: Mapping[str, type[ApiError]] = {
     kind.reason: kind
     for kind in (
@@ -83,6 +85,8 @@ class Transport:
         attempts: int = ATTEMPTS,
     ) -> None:
         self._attempts = attempts
+        self.on_warning: Callable[[str], None] | None = None
+        """Told what the server says beside a success, such as admission's warnings."""
         self._timeout = urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, timeout_s), read=timeout_s)
         self._access = Access(connection, connections)
 
@@ -123,6 +127,9 @@ class Transport:
                     raise _unreachable(way, error) from error
                 continue
             if response.status < 300:
+                if self.on_warning is not None:
+                    for text in warnings_of(response.headers):
+                        self.on_warning(text)
                 return response.data
             if response.status == 401 and not renewed and self._access.refused(way):
                 renewed, attempt = True, attempt - 1
@@ -165,6 +172,12 @@ class Transport:
 
     def close(self) -> None:
         self._access.close()
+
+
+def warnings_of(headers: urllib3.HTTPHeaderDict) -> list[str]:
+    """The texts of Warning headers: `299 - "text"` (RFC 7234, 5.5)."""
+    found = [_WARNING.fullmatch(value.strip()) for value in headers.getlist("Warning")]
+    return [re.sub(r"\\(.)", r"\1", match[1]) for match in found if match]
 
 
 def _unreachable(way: Way, error: Exception) -> Unavailable:

@@ -245,7 +245,7 @@ class Port(Protocol):
         ...
 
 
-def _unheard(warning: str) -> None:
+def unheard(warning: str) -> None:
     """Where nobody listens to warnings."""
 
 
@@ -260,7 +260,7 @@ class AdmissionRequest:
     old: Object | None
     user: str
     dry_run: bool
-    warn: Callable[[str], None] = _unheard  # tells who wrote, whatever is decided
+    warn: Callable[[str], None] = unheard  # tells who wrote, whatever is decided
 
 
 class Admission(Protocol):

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kai_ray.admission import default_admission
+from kai_ray.admission.workloads import WorkloadAdmission
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import Clock, SystemClock, VirtualClock
 from kai_ray.cluster.memory import MemoryStore, install_defaults
-from kai_ray.cluster.port import AlreadyExists, Object, Port
+from kai_ray.cluster.port import Admission, AlreadyExists, Object, Port
 from kai_ray.cluster.runtime import Controller, Runtime
 from kai_ray.controllers import ControlConfig
 from kai_ray.controllers.drainer import Drainer
 from kai_ray.encode import EncodeConfig
 from kai_ray.manager.composition import Composition
 from kai_ray.manager.config import ManagerConfig
+from kai_ray.podgrouper.controller import Podgrouper
 from kai_ray.podgrouper.workload import Settings
 
 from . import operators
@@ -66,7 +68,7 @@ class EmbeddedCluster:
         self.podgrouper = self.composition.podgrouper
         self.control = self.composition.control
         self.shards = self.composition.shards
-        plugins = default_admission(encode, self.podgrouper.member_of) if scheduling else []
+        plugins = _plugins(encode, self.podgrouper) if scheduling else []
         self.store = MemoryStore(self.clock, plugins, path, seed=seed)
         self.runtime = Runtime(self.store, self.clock)
         self._thread: threading.Thread | None = None
@@ -168,6 +170,11 @@ class EmbeddedCluster:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
+
+
+def _plugins(encode: EncodeConfig, podgrouper: Podgrouper) -> list[Admission]:
+    warner = WorkloadAdmission(podgrouper.settings, lambda port: port.list(R.NODE).items)
+    return [*default_admission(encode, podgrouper.member_of), warner]
 
 
 def _managed() -> dict[str, str]:

@@ -12,7 +12,7 @@ has applied; a deleted CustomResourceDefinition does not wait for its objects' f
 LimitRange and ResourceQuota are stored, not enforced.
 """
 
-from .identity import acting_as, current_user
+from .identity import acting_as, current_user, hearing
 from .install import install_defaults
 from .kinds import Registry, ScalePaths, Served
 from .persist import StateFileError
@@ -26,5 +26,6 @@ __all__ = [
     "StateFileError",
     "acting_as",
     "current_user",
+    "hearing",
     "install_defaults",
 ]

@@ -37,7 +37,7 @@ from . import crds, defaults, deletion, meta, patching, subresources, validation
 from .collect import Collector
 from .copying import clone
 from .expiry import EventExpiry
-from .identity import current_user
+from .identity import current_user, current_warn
 from .kinds import Registry, Served
 from .log import Watcher
 from .paging import page
@@ -463,7 +463,14 @@ class MemoryStore:
                 continue
             own = new if operation == "CREATE" else clone(new)
             request = AdmissionRequest(
-                operation, served.resource, "", own, old, current_user(), dry_run
+                operation,
+                served.resource,
+                "",
+                own,
+                old,
+                current_user(),
+                dry_run,
+                current_warn(),
             )
             new = plugin.admit(request, self)
         return new

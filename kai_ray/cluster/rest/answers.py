@@ -45,12 +45,16 @@ def raw_answer(
 ) -> Response:
     response = Response(body, code, media_type=media_type)
     response.headers["Cache-Control"] = "no-cache, private"
+    add_warnings(response, warnings)
+    return response
+
+
+def add_warnings(response: Response, warnings: Iterable[str]) -> None:
     for text in warnings:
         quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
         # Header bytes are latin-1; what does not fit is left out rather than refused.
         value = f'299 - "{quoted}"'.encode("latin-1", "replace").decode("latin-1")
         response.headers.append("Warning", value)
-    return response
 
 
 def refusal(error: ApiError) -> Response:

@@ -15,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from kai_ray.cluster.memory import MemoryStore, acting_as
+from kai_ray.cluster.memory import MemoryStore, acting_as, hearing
 from kai_ray.cluster.port import ApiError, BadRequest, Forbidden, NotFound, Unauthorized
 
 from . import discovery, reviews, subresources, verbs, version
 from .answers import (
     NotAcceptable,
+    add_warnings,
     json_answer,
     raw_answer,
     refusal,
@@ -92,8 +93,11 @@ class Face:
             impersonated(user, request.headers, groups),
             await read_body(request),
         )
-        with acting_as(call.user.name):
-            return await self._route(call)
+        with acting_as(call.user.name), hearing() as heard:
+            answer = await self._route(call)
+        if heard and isinstance(answer, Response):
+            add_warnings(answer, heard)
+        return answer
 
     async def _route(self, call: Call) -> Answer:
         parts = [part for part in call.path.split("/") if part]
