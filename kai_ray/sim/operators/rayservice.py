@@ -151,12 +151,23 @@ class RayServiceOperator:
 
     def _describe(self, service: Object, slot: Object, cluster: Object) -> None:
         slot["rayClusterStatus"] = cluster.get("status") or {}
+        self._mark_head(service, cluster)
         if self._serves(cluster):
             slot["applicationStatuses"] = {
                 name: {"status": "RUNNING"} for name in _applications(service)
             }
 
     # ------------------------------------------------------------------ traffic
+
+    def _mark_head(self, service: Object, cluster: Object) -> None:
+        """A head whose proxy answers takes requests too, unless it is kept out of the service."""
+        head = next((p for p in self._world.owned(R.POD, cluster) if _is_head(p)), None)
+        kept_out = service["spec"].get("excludeHeadPodFromServeSvc")
+        serves = "true" if self._serves(cluster) and not kept_out else "false"
+        if head is None or head["metadata"]["labels"].get(names.SERVE) == serves:
+            return
+        meta, change = head["metadata"], {"metadata": {"labels": {names.SERVE: serves}}}
+        self._world.port.patch(R.POD, meta["name"], change, meta["namespace"])
 
     def _point_services(self, service: Object, cluster: Object) -> None:
         """Head and serve services of the RayService select the active cluster."""
