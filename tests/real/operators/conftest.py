@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.parts import ray_env
 from tests.real.control_plane import ControlPlane
 from tests.real.fixtures import RUNNING, need
 from tests.real.network import possible
@@ -29,6 +32,18 @@ def fleet(
         planes.append(running.plane)
         yield running
         planes.remove(running.plane)
+
+
+@pytest.fixture(scope="package")
+def ray_home() -> Path:
+    """The environment of a real Ray, which `make parts` makes."""
+    home = ray_env.find()
+    if home is None:
+        reason = "the environment of a real Ray is absent: run `make parts`"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return home
 
 
 @pytest.fixture(scope="package")

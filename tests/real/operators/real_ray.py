@@ -56,9 +56,8 @@ class RealRay:
 
 
 @contextmanager
-def running(plane: ControlPlane, cpus: int = 4, gpus: int = 4) -> Iterator[RealRay]:
-    """`ray start --head` of the pinned Ray, until the end of the block."""
-    home = ray_env.build()
+def running(plane: ControlPlane, home: Path, cpus: int = 4, gpus: int = 4) -> Iterator[RealRay]:
+    """`ray start --head` of the Ray in `home`, until the end of the block."""
     # Ray's sockets lie there, and their paths must be short.
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
     args = [

@@ -45,9 +45,8 @@ time.sleep(600)
 
 
 @pytest.fixture
-def home() -> Path:
-    """The environment of a real Ray."""
-    return ray_env.build()
+def home(ray_home: Path) -> Path:
+    return ray_home
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ BREAK = "python -c \"import ray; ray.init(); print('epoch 1'); raise SystemExit(
 
 
 @pytest.fixture(scope="module")
-def ray(fleet: Fleet) -> Iterator[RealRay]:
-    with real_ray.running(fleet.plane) as running:
+def ray(fleet: Fleet, ray_home: Path) -> Iterator[RealRay]:
+    with real_ray.running(fleet.plane, ray_home) as running:
         yield running
 
 
