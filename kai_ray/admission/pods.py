@@ -97,19 +97,20 @@ def _gate(pod: Object, reader: Port) -> None:
     gates = spec.get("schedulingGates") or []
     if any(gate.get("name") == names.SUSPENDED_GATE for gate in gates):
         return
-    if _suspended_group(meta, reader) or _suspended_owner(meta, reader):
+    said = _suspended_group(meta, reader)
+    if said or (said is None and _suspended_owner(meta, reader)):
         spec["schedulingGates"] = [*gates, {"name": names.SUSPENDED_GATE}]
 
 
-def _suspended_group(meta: Object, reader: Port) -> bool:
+def _suspended_group(meta: Object, reader: Port) -> bool | None:
+    """What the pod's gang says; None where it has none yet."""
     group = (meta.get("annotations") or {}).get(names.POD_GROUP)
     if not group:
-        return False
+        return None
     try:
-        found = reader.get(kinds.POD_GROUP, str(group), meta.get("namespace") or "")
+        return is_suspended(reader.get(kinds.POD_GROUP, str(group), meta.get("namespace") or ""))
     except ApiError:
-        return False  # what cannot be read now is held later
-    return is_suspended(found)
+        return None  # what cannot be read now is held later
 
 
 def _suspended_owner(meta: Object, reader: Port) -> bool:

@@ -30,6 +30,8 @@ HELP = {
     "WaitingForVictims": "nothing: it starts as soon as they have gone",
     "WaitingForRelease": "nothing: it starts as soon as they have gone",
     "PreemptionDelay": "nothing: it may evict others once its preemption delay is over",
+    "QueueDepth": "raise queueDepthPerAction of the SchedulingShard, or see who is ahead: "
+    "kai get jobs -A --queue {queue}",
     "PriorityNotAllowed": "kai describe queue {queue} shows the priority classes that it allows",
     "QueueNodePoolMismatch": "kai describe queue {queue} shows the node pools and GPU types it may "
     "use",
