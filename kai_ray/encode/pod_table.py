@@ -174,7 +174,9 @@ class PodTable:
         if shape.gpu.kind in SHARED and standing.node and standing.state != TaskState.SUCCEEDED:
             groups = groups_of(pod) or self._encoder.granted_groups(key, pod)
             cards = reservations.cards_of(standing.node, groups)
-        self._again(self._reservations.share(key, cards))
+        moved = self._reservations.share(key, cards)
+        if moved:
+            self._again(moved)
 
     def _release(self, row: tuple[float, ...]) -> None:
         self._encoder.gangs.leaves.release(int(row[LEAF]))
@@ -199,7 +201,9 @@ class PodTable:
             self._release(before)
             self.version += 1
         self._reservations.keep(key, ())
-        self._again(self._reservations.share(key, ()))
+        moved = self._reservations.share(key, ())
+        if moved:
+            self._again(moved)
         self._encoder.classes.index.drop_pod(key)
         self._depends.set(key, [])
 
