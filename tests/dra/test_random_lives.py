@@ -18,7 +18,7 @@ from kai_ray.cluster.port import NotFound, Object
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.dra import objects as o
-from tests.dra.world import create, given_twice
+from tests.dra.world import create, given_twice, queue
 
 STEPS = 30
 MODEL = "device.attributes['gpu.nvidia.com'].productName"
@@ -64,6 +64,7 @@ class Life:
         self.world = _cluster(self.pick)
         self.pods = 0
         create(self.world, *(o.template(name, body) for name, body in TEMPLATES.items()))
+        create(self.world, queue("owner", self.pick.randint(2, 6)), queue("borrower", 0))
         for name in ("s1", "s2"):
             create(self.world, o.claim(name, TEMPLATES["two"], queue="default-queue"))
 
@@ -88,9 +89,10 @@ class Life:
 
     def come(self) -> None:
         template = self.pick.choice(sorted(TEMPLATES))
+        of = self.pick.choice(["owner", "borrower", "default-queue"])
         for _ in range(self.pick.randint(1, 3)):
             self.pods += 1
-            create(self.world, o.pod(f"p{self.pods}", template=template))
+            create(self.world, o.pod(f"p{self.pods}", template=template, queue=of))
 
     def share(self) -> None:
         self.pods += 1

@@ -7,35 +7,19 @@ from typing import Any
 from kai_ray.cluster import resources as R
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.dra import objects as o
-from tests.dra.world import cluster, create, given_twice, placed, running
+from tests.dra.world import cluster, create, given_twice, placed, queue, running
 
 MODEL = "device.attributes['gpu.nvidia.com'].productName"
 
 
-def _queue(name: str, gpus: int) -> dict[str, Any]:
-    some = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-    return {
-        "apiVersion": "scheduling.run.ai/v2",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {
-            "resources": {
-                "cpu": some,
-                "memory": some,
-                "gpu": {"quota": gpus, "limit": -1, "overQuotaWeight": 0},
-            }
-        },
-    }
-
-
-def _long(name: str, queue: str, template: str = "two", **more: Any) -> dict[str, Any]:
+def _long(name: str, owner: str, template: str = "two", **more: Any) -> dict[str, Any]:
     run = {"meta": {"annotations": {"kai.scheduler/sim-run-seconds": "100000"}}}
-    return o.pod(name, template=template, queue=queue, restartPolicy="Always", **run, **more)
+    return o.pod(name, template=template, queue=owner, restartPolicy="Always", **run, **more)
 
 
 def _lent(world: EmbeddedCluster) -> None:
     """A cluster of two nodes whose four devices each are lent to `borrower`."""
-    create(world, _queue("owner", 8), _queue("borrower", 0))
+    create(world, queue("owner", 8), queue("borrower", 0))
     create(world, o.template("two", o.spec(o.exactly(count=2))))
     create(world, *(_long(f"b{i}", "borrower") for i in range(4)))
     assert world.run_until(lambda: len(running(world)) == 4, 20)
@@ -60,7 +44,7 @@ def test_victims_have_the_devices_that_are_wanted() -> None:
     from kai_ray.sim.cluster_file import ClusterConfig
 
     with EmbeddedCluster(ClusterConfig.of({"nodePools": pools}), VirtualClock()) as world:
-        create(world, _queue("owner", 8), _queue("borrower", 0))
+        create(world, queue("owner", 8), queue("borrower", 0))
         create(world, o.template("two", o.spec(o.exactly(count=2))))
         fast = o.spec(o.exactly(count=2, where=[f"{MODEL} == 'H100'"]))
         create(world, o.template("fast", fast))

@@ -32,6 +32,23 @@ def create(world: EmbeddedCluster, *objects: Object) -> None:
         world.client.create(R.BY_KIND[obj["apiVersion"], obj["kind"]], obj)
 
 
+def queue(name: str, gpus: int) -> Object:
+    """A queue with a quota of GPUs that lends and borrows, and is not limited otherwise."""
+    some = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {
+            "resources": {
+                "cpu": some,
+                "memory": some,
+                "gpu": {"quota": gpus, "limit": -1, "overQuotaWeight": 0},
+            }
+        },
+    }
+
+
 def placed(world: EmbeddedCluster) -> dict[str, str]:
     """Pods that have a node, and which."""
     return {

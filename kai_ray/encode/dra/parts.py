@@ -142,8 +142,7 @@ class Parts:
                 self.carried.add(key)
                 self.held.setdefault(row, []).extend(local)
                 add_all(charge, (self.offer.takes(d) for d in local))
-                if any(o.count == ALL for o in options_of((claim,))):
-                    mine = float(self.gpu[local].sum())
+                mine = float(self.gpu[local].sum())
                 gpus += mine
             else:
                 add_all(charge, [self.offer.charge(options_of((claim,)))])
