@@ -94,7 +94,12 @@ def read(group: Object) -> EvictionFacts | None:
 
 def soft_problem(group: Object) -> Malformed | None:
     """What is named but stops nothing."""
-    text = (group["metadata"].get("annotations") or {}).get(names.CHECKPOINT_TIME)
+    notes: dict[str, Any] = group["metadata"].get("annotations") or {}
+    grace = notes.get(names.EVICTION_GRACE)
+    if grace is not None and _no_time(grace):
+        mend = f"{grace!r} is not a duration of 0s or more, such as 2m: that of its queue holds"
+        return Malformed(f"metadata.annotations[{names.EVICTION_GRACE}]", mend)
+    text = notes.get(names.CHECKPOINT_TIME)
     if not text:
         return None
     try:
@@ -103,6 +108,11 @@ def soft_problem(group: Object) -> Malformed | None:
         mend = f"{text!r} is not a time: write it as 2026-01-31T12:00:00Z (RFC 3339)"
         return Malformed(f"metadata.annotations[{names.CHECKPOINT_TIME}]", mend)
     return None
+
+
+def _no_time(text: Any) -> bool:
+    found = parse_duration(text) if isinstance(text, str) else None
+    return found is None or found < 0
 
 
 def read_hold(text: Any) -> Hold | None:

@@ -110,6 +110,14 @@ def test_a_checkpoint_that_cannot_be_read_is_named_and_stops_nothing() -> None:
     assert encoded.snapshot.tasks.state.tolist() == [TaskState.PENDING]
 
 
+@pytest.mark.parametrize("text", ["soon", "-5s", ""])
+def test_a_grace_that_cannot_be_read_is_named_and_its_queues_holds(text: str) -> None:
+    encoded = _encode(*_world(_group({L.EVICTION_GRACE: text}), objects.pod("p", "g")))
+    (problem,) = encoded.problems
+    assert L.EVICTION_GRACE in problem.field
+    assert encoded.snapshot.tasks.state.tolist() == [TaskState.PENDING]
+
+
 def test_a_delay_that_cannot_be_read_starts_nothing() -> None:
     encoded = _encode(*_world(_group(preemptionDelay="soon"), objects.pod("p", "g")))
     (problem,) = encoded.problems
