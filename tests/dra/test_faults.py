@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import Forbidden, Port
+from kai_ray.cluster.port import Forbidden, NotFound, Port
 from tests.control import objects
 from tests.control.faults import Crash, FaultyPort, Mode
 from tests.control.world import World
@@ -193,3 +193,36 @@ def test_a_claim_that_others_allocated_meanwhile_is_not_written_over() -> None:
     world.run(1)
     status = world.store.get(kinds.RESOURCE_CLAIM, "first-0-gpus", "default")["status"]
     assert status["allocation"] == o.allocation("node-1", "gpu-0")
+
+
+class Hidden:
+    """A server that does not know the kinds of devices, or does not let us see them."""
+
+    def __init__(self, inner: Port, error: Exception) -> None:
+        self._inner, self._error = inner, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def list(self, resource: Any, *args: Any, **more: Any) -> Any:
+        if resource.group == "resource.k8s.io":
+            raise self._error
+        return self._inner.list(resource, *args, **more)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (NotFound("the server could not find the requested resource"), "does not serve"),
+        (Forbidden("no"), "cannot be read now: let the scheduler list and watch"),
+    ],
+)
+def test_where_claims_cannot_be_seen_their_pods_say_so_and_others_run(
+    error: Exception, words: str
+) -> None:
+    world = World(nodes=1, gpus=2, wrap=lambda port: Hidden(port, error))  # type: ignore[arg-type,return-value]
+    _gang(world, "claims", 1)
+    world.gang("plain", 2)
+    assert world.until(lambda: len(world.placed("plain")) == 2, 30)
+    assert world.placed("claims") == {}
+    assert words in world.condition("claims")["message"]
