@@ -107,6 +107,87 @@ def test_each_shard_places_by_its_own_strategy() -> None:
         assert len({*nodes_of(c, "iron-0"), *nodes_of(c, "iron-1")}) == 2
 
 
+def test_a_node_is_set_aside_by_the_shard_that_it_belongs_to_and_by_no_other() -> None:
+    with cluster() as c:
+        c.run_for(1)
+        written: list[str] = []
+
+        def note(old: Any, new: Any) -> None:
+            if old is None or new is None:
+                return
+            before, after = (o["metadata"].get("annotations") or {} for o in (old, new))
+            moved = (
+                k for k in (L.QUARANTINED_UNTIL, L.BAD_DEVICES) if before.get(k) != after.get(k)
+            )
+            written.extend(f"{key} {new['metadata']['name']}" for key in moved)
+
+        c.runtime.informer(kinds.NODE).on_change(note)
+        group = {L.GPU_GROUP: "card"}
+        for i in range(6):
+            labels = group if i < 3 else {}
+            pod = objects.pod(f"p-{i}", "none", gpus=0, node="gold-0", labels=labels)
+            c.store.create(kinds.POD, labelled(pod, "gold"))
+        c.run_for(2)
+        said = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no device"}
+        for i in range(6):
+            c.store.patch(kinds.POD, f"p-{i}", {"status": said}, "default", subresource="status")
+        c.run_for(2)
+        assert sorted(written) == [f"{L.BAD_DEVICES} gold-0", f"{L.QUARANTINED_UNTIL} gold-0"]
+        events = [e["reason"] for e in c.store.list(kinds.EVENT).items]
+        assert (events.count("Quarantined"), events.count("DeviceQuarantined")) == (1, 1)
+
+
+def test_what_one_shard_has_sent_away_is_resumed_by_it_and_by_no_other() -> None:
+    with cluster() as c:
+        for name, quota in (("lender", 16), ("borrower", 0)):
+            gpu = {"quota": quota, "limit": -1, "overQuotaWeight": 1}
+            c.store.create(kinds.QUEUE, labelled(objects.queue(name, gpu=gpu), "gold"))
+        resumed: list[str] = []
+
+        def note(old: Any, new: Any) -> None:
+            was, now = ((obj or {}).get("spec", {}).get("suspend") for obj in (old, new))
+            if was and not now and new is not None:
+                resumed.append(new["metadata"]["name"])
+
+        c.runtime.informer(kinds.JOB).on_change(note)
+        c.store.create(kinds.JOB, job("lent", "borrower", 16))
+        assert c.run_until(lambda: running(c, "lent") == 16, 60)
+        c.store.create(kinds.JOB, job("own", "lender", 16))
+        assert c.run_until(lambda: running(c, "own") == 16, 120)
+        c.run_for(60)
+        assert resumed == ["lent"]
+
+
+def running(c: EmbeddedCluster, name: str) -> int:
+    found = c.store.list(kinds.POD, "default").items
+    return sum(
+        p["metadata"]["name"].startswith(name) and (p.get("status") or {}).get("phase") == "Running"
+        for p in found
+    )
+
+
+def job(name: str, queue: str, pods: int) -> dict[str, Any]:
+    """A Job of the gold pool whose pods start together and run for an hour."""
+    resources = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}
+    container = {"name": "main", "image": "app", "resources": resources}
+    labels = {L.QUEUE: queue, L.NODE_POOL: "gold"}
+    spec = {"containers": [container], "restartPolicy": "Never", "schedulerName": "kai-scheduler"}
+    notes = {L.BATCH_MIN_MEMBER: str(pods), L.RUN_TIME: "3600s"}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {**labels, L.PRIORITY_CLASS: "train"},
+            "annotations": notes,
+        },
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "template": {"metadata": {"labels": labels, "annotations": notes}, "spec": spec},
+        },
+    }
+
+
 def test_a_gang_of_another_shard_is_not_called_lost() -> None:
     with cluster() as c:
         gang(c, "big", 1, "gold", gpus=9)
