@@ -131,6 +131,8 @@ _KINDS: dict[r.Resource, Shape] = {
         spec=_of(jobTemplate=_of(metadata=META, spec=_of(template=_TEMPLATE, selector=_ATOMIC))),
     ),
     r.PDB: _of(metadata=META, spec=_of(selector=_ATOMIC), status=_CONDITIONS),
+    r.RESOURCE_CLAIM: _of(metadata=META, status=_of(reservedFor=_by("uid"))),
+    r.RESOURCE_CLAIM_TEMPLATE: _of(metadata=META, spec=_of(metadata=META)),
 }  # fmt: skip
 
 

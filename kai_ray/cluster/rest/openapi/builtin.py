@@ -56,6 +56,7 @@ MERGE_KEYS: dict[tuple[str, str], str] = {
     ("PodStatus", "podIPs"): "ip",
     ("PodStatus", "hostIPs"): "ip",
     ("PodStatus", "resourceClaimStatuses"): "name",
+    ("ResourceClaimStatus", "reservedFor"): "uid",
     ("NodeStatus", "addresses"): "type",
     ("NodeSpec", "podCIDRs"): "",
     ("ServiceSpec", "ports"): "port",
