@@ -23,6 +23,7 @@ from .resources import POD
 
 FIELD_MANAGER = "kai-ray"
 CONNECTIONS = 16
+BESIDE = 8  # requests of other threads than those of `batch`, whose connections are kept too
 PATCH_CONTENT: Mapping[PatchType, str] = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
@@ -57,7 +58,9 @@ class KubePort:
         self.connection = connection
         self._lean = lean
         self._silence_s = silence_s
-        self._transport = Transport(connection, connections, timeout_s=timeout_s, attempts=attempts)
+        self._transport = Transport(
+            connection, connections + BESIDE, timeout_s=timeout_s, attempts=attempts
+        )
         self._workers: ThreadPoolExecutor | None = None
         self._workers_lock = threading.Lock()
         self._connections = connections

@@ -12,13 +12,14 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from . import resources as kinds
+from .ahead import Ahead, Then
 from .clock import Clock, VirtualClock, steady_s
 from .informer import Informer
-from .port import ApiError, Conflict, Object, Port, Resource
+from .port import ApiError, Conflict, Object, Port, Resource, Write
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ class Runtime:
 
     `max_age_s`: while the news of a kind that somebody needs are older, nothing is reconciled.
     `resync_s`: every cache is compared with a fresh list this often. `may_act`: False (a standby
-    without the lease) keeps the caches up to date and lets keys wait.
+    without the lease) keeps the caches up to date and lets keys wait. `writers`: how many writes of
+    `post` may be under way while the loop goes on; 0: the loop waits for them.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Runtime:
         max_age_s: float = float("inf"),
         resync_s: float = float("inf"),
         may_act: Callable[[], bool] = lambda: True,
+        writers: int = 0,
     ) -> None:
         self.port = port
         self.clock = clock
@@ -76,6 +79,7 @@ class Runtime:
         self._order = itertools.count()
         self._signal = threading.Event()
         self._stop = threading.Event()
+        self._ahead = Ahead(writers, self._signal.set) if writers else None
         self.errors = 0
 
     def informer(self, resource: Resource) -> Informer:
@@ -126,6 +130,13 @@ class Runtime:
         heapq.heappush(self._due, (when, next(self._order), controller, key))
         self._signal.set()
 
+    def post(self, writes: Sequence[Write], then: Then) -> None:
+        """Sends writes that no decision waits for; `then` gets the answers, in the loop."""
+        if self._ahead is not None:
+            self._ahead.send(writes, then)
+        else:
+            then(self.port.batch(writes))
+
     def wake(self) -> None:
         self._signal.set()
 
@@ -134,6 +145,7 @@ class Runtime:
         while not self._stop.is_set():
             self.round_s = steady_s()
             changed = sum(self._pump(informer) for informer in self._all())
+            changed += self._ahead.take() if self._ahead is not None else 0
             if not self._works():
                 return self.clock.now() + STANDBY_S
             ran = self._run_due()
@@ -260,5 +272,7 @@ class Runtime:
 
     def close(self) -> None:
         self.stop()
+        if self._ahead is not None:
+            self._ahead.close()
         for informer in self._informers.values():
             informer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kai_ray.api import labels as names
@@ -54,6 +55,7 @@ class Events:
     def __init__(self) -> None:
         self._events: OrderedDict[Key, _Event] = OrderedDict()
         self._due: dict[Key, None] = {}
+        self._flying: set[Key] = set()
         self._above: OrderedDict[Owner, Owner] = OrderedDict()
         self._runtime: Runtime | None = None
 
@@ -129,12 +131,12 @@ class Events:
         self._runtime.enqueue(self.name, "flush")
 
     def reconcile(self, key: str) -> float | None:
-        assert self._runtime is not None
-        slots = list(self._due)[:_BATCH]
+        slots = [slot for slot in self._due if slot not in self._flying]
+        slots = slots[: max(0, _BATCH - len(self._flying))]
         for slot in slots:
             del self._due[slot]
         self._send([s for s in slots if s in self._events])
-        return 0.0 if self._due else None
+        return 0.0 if self._due and not self._flying else None
 
     def _send(self, slots: list[Key]) -> None:
         assert self._runtime is not None
@@ -147,7 +149,14 @@ class Events:
                 writes.append(Write(port.patch, (kinds.EVENT, slot.name, patch, slot.namespace)))
             else:
                 writes.append(Write(port.create, (kinds.EVENT, self._object(slot, event))))
-        for slot, outcome in zip(slots, port.batch(writes), strict=True):
+        if writes:
+            self._flying.update(slots)
+            self._runtime.post(writes, partial(self._sent, slots))
+
+    def _sent(self, slots: list[Key], outcomes: list[Any]) -> None:
+        assert self._runtime is not None
+        self._flying.difference_update(slots)
+        for slot, outcome in zip(slots, outcomes, strict=True):
             event = self._events.get(slot)
             if event is None:
                 continue
@@ -158,6 +167,8 @@ class Events:
                 del self._events[slot]
             elif not isinstance(outcome, ApiError):
                 event.known = True
+        if self._due:
+            self._runtime.enqueue(self.name, "flush")
 
     def _continue(self, slot: Key, event: _Event) -> None:
         """One from before a restart is there: go on counting."""

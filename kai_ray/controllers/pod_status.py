@@ -7,7 +7,8 @@ for (status.nominatedNodeName), as kube-scheduler does.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,8 +47,11 @@ class Told(NamedTuple):
 
 
 class PodConditions:
-    def __init__(self, config: ControlConfig) -> None:
+    def __init__(self, config: ControlConfig, controller: str) -> None:
+        """controller: whose key "pods" calls `flush`."""
         self._config = config
+        self._controller = controller
+        self._flying: set[Key] = set()
         self._due: dict[Key, None] = {}
         self._again: dict[Key, Told] = {}  # pods whose write has to be repeated
 
@@ -65,17 +69,29 @@ class PodConditions:
         self._waiting(cycle, verdicts, texts)
         self._renamed(cycle, verdicts, texts)
         self._astray(cycle, texts)
-        news = {key: told for key, told in texts.items() if self._is_news(key, told)}
+        news: dict[Key, Told] = {}
+        for key, told in texts.items():
+            if key in self._flying:
+                self._again[key] = told
+            elif self._is_news(key, told):
+                news[key] = told
         writes = [self._write(key, told) for key, told in news.items()]
-        outcomes = self._runtime.port.batch(writes) if writes else []
+        if writes:
+            self._flying.update(news)
+            self._runtime.post(writes, partial(self._written, news))
+        if self._due:
+            return 0.0
+        return _AGAIN_S if self._again else None
+
+    def _written(self, news: dict[Key, Told], outcomes: list[Any]) -> None:
+        self._flying.difference_update(news)
         for (key, told), outcome in zip(news.items(), outcomes, strict=True):
             if isinstance(outcome, (Conflict, Unavailable, TooManyRequests)):
                 self._again[key] = told
             elif not isinstance(outcome, ApiError):
                 self._pods.remember(outcome)
-        if self._due:
-            return 0.0
-        return _AGAIN_S if self._again else None
+        if self._again:
+            self._runtime.enqueue(self._controller, "pods", _AGAIN_S)
 
     def _is_news(self, key: Key, told: Told) -> bool:
         """Whether the pod still waits and has not been told."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,9 @@ from kai_ray.scheduler.plan import Wait
 
 log = logging.getLogger(__name__)
 
+#: What a write is about: the object's key, what it was, and the status wanted (None: no status).
+About = tuple[Key, Object, Object | None]
+
 #: Failures that pass: anything else would fail again, and is only worth a line in the log.
 PASSING = (Conflict, Unavailable, TooManyRequests)
 _QUEUES_EVERY_S = 1.0
@@ -64,9 +68,11 @@ class StatusWriter:
         self._problems: tuple[Problem, ...] = ()
         self._waits: dict[Key, Wait] = {}
         self._dirty: dict[Key, None] = {}
+        self._flying: set[Key] = set()  # their patches are under way
+        self._refused: set[Key] = set()  # of the last patches
         self._later: dict[Key, float] = {}
         self._written_s: dict[Key, float] = {}
-        self._pods = PodConditions(config)
+        self._pods = PodConditions(config, self.name)
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -149,23 +155,31 @@ class StatusWriter:
         for key in [k for k, due in self._later.items() if due <= now]:
             del self._later[key]
             self._dirty[key] = None
-        chosen = list(self._dirty)[: self._config.status_batch]
+        room = max(0, self._config.status_batch - len(self._flying))
+        chosen = [key for key in self._dirty if key not in self._flying][:room]
         for key in chosen:
             del self._dirty[key]
             self._later.pop(key, None)
-        failed = self._write_groups(chosen, now)
-        self._dirty.update(dict.fromkeys(failed))
-        if len(self._dirty) > len(failed):
+        self._write_groups(chosen, now)
+        if self._flying:
+            return None  # the answers ask for what is left
+        again_s = self._groups_again_s(self._refused)
+        self._refused = set()
+        return again_s
+
+    def _groups_again_s(self, refused: set[Key]) -> float | None:
+        if self._dirty.keys() - refused:
             return 0.0
-        if failed:
+        if self._dirty:
             return _AGAIN_S
+        now = self._runtime.clock.now()
         return max(0.0, min(self._later.values()) - now) if self._later else None
 
-    def _write_groups(self, keys: list[Key], now: float) -> list[Key]:
+    def _write_groups(self, keys: list[Key], now: float) -> None:
         assert self._gangs and self._queues and self._verdicts
         port = self._runtime.port
         writes: list[Write] = []
-        about: list[tuple[Key, Object, Object | None]] = []
+        about: list[About] = []
         for key in keys:
             group = self._group_informer.get(key.name, key.namespace)
             if group is None or key not in self._gangs.row_of:
@@ -187,20 +201,24 @@ class StatusWriter:
             if verdict is not None:
                 self._pods.due(key)
                 self._runtime.enqueue(self.name, "pods", _PODS_AFTER_S)
-        return self._send(self._group_informer, writes, about, now)
+        if writes:
+            self._flying.update(key for key, _, _ in about)
+            self._runtime.post(writes, partial(self._groups_written, about, now))
 
-    def _send(
-        self,
-        informer: Informer,
-        writes: list[Write],
-        about: list[tuple[Key, Object, Object | None]],
-        now: float,
+    def _groups_written(self, about: list[About], now: float, outcomes: list[Any]) -> None:
+        refused = set(self._taken_in(self._group_informer, about, outcomes, now))
+        self._flying.difference_update(key for key, _, _ in about)
+        self._dirty.update(dict.fromkeys(refused))
+        self._refused |= refused
+        again_s = self._groups_again_s(refused)
+        if again_s is not None:
+            self._runtime.enqueue(self.name, "groups", again_s)
+
+    def _taken_in(
+        self, informer: Informer, about: list[About], outcomes: list[Any], now: float
     ) -> list[Key]:
         """Returns the keys to be tried again."""
         failed: list[Key] = []
-        if not writes:
-            return failed
-        outcomes = self._runtime.port.batch(writes)
         for (key, before, wanted), outcome in zip(about, outcomes, strict=True):
             if isinstance(outcome, PASSING):
                 failed.append(key)
@@ -235,7 +253,7 @@ class StatusWriter:
         row_of = {name: i for i, name in enumerate(self._queues.names)}
         problems = {p.name: p for p in self._problems if p.kind == "Queue"}
         writes: list[Write] = []
-        about: list[tuple[Key, Object, Object | None]] = []
+        about: list[About] = []
         for queue in self._queue_informer:
             name = queue["metadata"]["name"]
             if name in problems:
@@ -252,7 +270,8 @@ class StatusWriter:
                 key = Key("", name)
                 writes.append(_patch(port.patch, kinds.QUEUE, key, {"status": patch}))
                 about.append((key, queue, wanted))
-        failed = self._send(self._queue_informer, writes, about, now)
+        outcomes = port.batch(writes) if writes else []
+        failed = self._taken_in(self._queue_informer, about, outcomes, now)
         return _AGAIN_S if failed else None
 
 

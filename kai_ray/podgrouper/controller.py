@@ -340,15 +340,16 @@ class Podgrouper:
     def _place_pod(self, pod: Object) -> None:
         reference = owner_reference_of(pod)
         if reference is None:
-            found = resolve_chain(self.reader, self.settings, (pod,), pod)
+            bare = self.members.bare(pod)
+            groups = bare.groups if bare else ()
         else:
             found = self.members.resolved(pod, str(reference.get("uid") or ""))
-        if found.skipped or annotations_of(pod).get(keys.SKIP_PODGROUPER) == "true":
-            return
-        if not found.rule.per_pod and is_workload(found.workload.subject):
-            self._enqueue(key_for(found.workload.subject))
-            return
-        _, groups = found.for_pod(pod)
+            if found.skipped or annotations_of(pod).get(keys.SKIP_PODGROUPER) == "true":
+                return
+            if not found.rule.per_pod and is_workload(found.workload.subject):
+                self._enqueue(key_for(found.workload.subject))
+                return
+            _, groups = found.for_pod(pod)
         for group in groups:
             self.writer.ensure(group, key_for(pod))
             self._enqueue(_CREATE)

@@ -12,6 +12,10 @@ from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import ApiError, Key, Object, Port, Write, key_of
 
 
+def is_pod_key(key: str) -> bool:
+    return key.startswith("/Pod|")
+
+
 class Creations:
     """`later` collects, `send` creates and answers which of the askers should look again."""
 
@@ -32,7 +36,10 @@ class Creations:
         return True
 
     def send(self, port: Port, cache: Informer) -> list[str]:
-        """Creates what waits, unless it is there by now."""
+        """Creates what waits, unless it is there by now.
+
+        Who was refused looks again; so do workloads, which may have more to say on their group.
+        """
         waiting = {
             key: found
             for key, found in self._waiting.items()
@@ -48,5 +55,6 @@ class Creations:
                 self._alone.add(key)
             else:
                 cache.remember(answer)
-            askers.append(asker)
+            if key in self._alone or not is_pod_key(asker):
+                askers.append(asker)
         return askers

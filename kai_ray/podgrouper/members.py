@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import NamedTuple
 
 from kai_ray.api import labels as keys
 from kai_ray.cluster.port import Port
@@ -16,6 +17,14 @@ from .values import GroupError, Object, annotations_of, labels, namespace_of, ui
 from .workload import Place, Settings, Workload
 
 
+class Bare(NamedTuple):
+    """What was derived from a pod without an owner; `words`: its labels and annotations then."""
+
+    words: tuple[Object, Object]
+    place: Membership
+    groups: tuple[Group, ...]
+
+
 class Members:
     """The index from pods to groups: owners are looked up once per workload.
 
@@ -27,6 +36,7 @@ class Members:
         self.settings = settings
         self._known: dict[str, Resolved] = {}
         self._depend: dict[str, set[str]] = {}
+        self._bare_known: dict[str, Bare] = {}
         self._seats: dict[tuple[str, str], dict[str, str]] = {}
         self._lock = threading.Lock()
 
@@ -67,12 +77,32 @@ class Members:
         return Membership(place.group, self._leaf(place, groups, pod) or "")
 
     def _bare(self, pod: Object) -> Membership | None:
-        whole = {"apiVersion": "v1", "kind": "Pod", **pod}
-        w = Workload(whole, (), whole, self.reader, self.settings)
-        if is_skipped(self.reader.get("v1", "Namespace", w.namespace)) or not uid_of(pod):
+        found = self.bare(pod)
+        return found.place if found else None
+
+    def bare(self, pod: Object) -> Bare | None:
+        """Place and group of a pod without an owner, None where it is left alone.
+
+        Derived anew only when the pod's labels or annotations say something else: a pod is written
+        to many times in its life. Raises GroupError.
+        """
+        uid = uid_of(pod)
+        namespace = self.reader.get("v1", "Namespace", namespace_of(pod))
+        if not uid or is_skipped(pod) or is_skipped(namespace):
             return None
-        rule, w = resolve(w)
-        return Membership(rule.place(w, pod, rule.groups(w)).group, "")
+        meta = pod["metadata"]
+        notes: Object = meta.get("annotations") or {}
+        if keys.POD_GROUP in notes:
+            notes = {k: v for k, v in notes.items() if k != keys.POD_GROUP}
+        words = (meta.get("labels") or {}, notes)
+        known = self._bare_known.get(uid)
+        if known is None or known.words != words:
+            whole = {"apiVersion": "v1", "kind": "Pod", **pod}
+            rule, w = resolve(Workload(whole, (), whole, self.reader, self.settings))
+            groups = tuple(rule.groups(w))
+            place = Membership(rule.place(w, pod, groups).group, "")
+            known = self._bare_known[uid] = Bare(words, place, groups)
+        return known
 
     def resolved(self, pod: Object, owner_uid: str) -> Resolved:
         """The workload of a pod, from its nearest owner's UID where that is known."""
@@ -93,6 +123,7 @@ class Members:
 
     def forget_all(self) -> None:
         self._known.clear()
+        self._bare_known.clear()
         self._depend.clear()
 
     # ------------------------------------------------------------------ seats
@@ -131,6 +162,7 @@ class Members:
                 seats.setdefault(uid_of(pod), leaf)
 
     def leave(self, pod: Object) -> None:
+        self._bare_known.pop(uid_of(pod), None)
         group, leaf = annotations_of(pod).get(keys.POD_GROUP), labels(pod).get(keys.SUBGROUP, "")
         if group:
             with self._lock:
