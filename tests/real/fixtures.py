@@ -40,7 +40,7 @@ def plane(
 ) -> Iterator[ControlPlane]:
     """API server, controllers and fake nodes, shared: use a namespace and nodes of your own."""
     need()
-    yield from _running(request, ControlPlane(tmp_path_factory.mktemp("plane") / "run"))
+    yield from running(request, ControlPlane(tmp_path_factory.mktemp("plane") / "run"))
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +53,7 @@ def isolated_plane(
         reason = "no network namespaces here: needs Linux, and root or user namespaces"
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("isolated") / "run"
-    yield from _running(request, ControlPlane(folder, isolated=True))
+    yield from running(request, ControlPlane(folder, isolated=True))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def new_plane(
 
     def start(**options: Any) -> ControlPlane:
         folder = tmp_path_factory.mktemp("own") / "run"
-        started.append(_running(request, ControlPlane(folder, **options)))
+        started.append(running(request, ControlPlane(folder, **options)))
         return next(started[-1])
 
     yield start
@@ -74,7 +74,7 @@ def new_plane(
         next(life, None)
 
 
-def _running(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[ControlPlane]:
+def running(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[ControlPlane]:
     planes = request.config.stash.setdefault(RUNNING, [])
     with plane:
         planes.append(plane)

@@ -8,13 +8,15 @@ import pytest
 
 from tests.real.chart.release import Release
 from tests.real.control_plane import CORE, ControlPlane
-from tests.real.fixtures import need
+from tests.real.fixtures import need, running
 
 
 @pytest.fixture(scope="package")
-def chart_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def chart_plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
     need(*CORE, "helm")
-    with ControlPlane(tmp_path_factory.mktemp("chart") / "run") as plane:
+    for plane in running(request, ControlPlane(tmp_path_factory.mktemp("chart") / "run")):
         plane.gpu_nodes(2, labels={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"})
         yield plane
 

@@ -34,8 +34,10 @@ KEPT = {
     "Namespace kai-resource-reservation",
     "ServiceAccount kai-resource-reservation/kai-resource-reservation",
 }
-#: What Kubernetes itself puts into any namespace.
-USUAL = re.compile(r"(ConfigMap|ServiceAccount) [^/]+/(kube-root-ca.crt|default)$")
+#: What Kubernetes itself puts into any namespace, and what is in the one that is kept.
+USUAL = re.compile(
+    r"(ConfigMap|ServiceAccount) [^/]+/(kube-root-ca.crt|default)$|Pod kai-resource-reservation/"
+)
 
 
 def _job(name: str, namespace: str, pods: int, gpus: int = 4) -> Object:
@@ -137,13 +139,16 @@ def test_from_install_to_uninstall(chart_plane: ControlPlane) -> None:
     said = release.install()
     assert "kubectl label namespace" in said
     release.start()
-    port.create(kinds.JOB, _job("gang", user, 4))
+    port.create(kinds.JOB, _job("gang", user, 3))
     port.create(kinds.JOB, _job("too-large", user, 3, gpus=8))
     _wait(lambda: _run(plane, user, "gang"))
     assert not any(p["spec"].get("nodeName") for p in _pods(plane, user, "too-large"))
-    assert "forbidden" not in release.log, _lines(release.log, "forbidden")
+    _share(release, user)
+    explained = plane.kubectl("explain", "queue.spec.preemptMinRuntime")
+    assert "How long a job runs before" in explained
 
     _upgrade(release, user)
+    assert "forbidden" not in release.log, _lines(release.log, "forbidden")
 
     release.stop()
     release.uninstall()
@@ -154,6 +159,16 @@ def test_from_install_to_uninstall(chart_plane: ControlPlane) -> None:
     assert lease_names(port, NAMESPACE) == []
     made = port.create(kinds.POD, _plain(user), dry_run=True)
     assert made["spec"]["schedulerName"] == "default-scheduler"
+
+
+def _share(release: Release, user: str) -> None:
+    """Our account may keep a card for a pod that shares it."""
+    port = release.plane.port
+    pod = _plain(user)
+    pod["metadata"] |= {"name": "half", "annotations": {"gpu-fraction": "0.5"}}
+    port.create(kinds.POD, pod)
+    _wait(lambda: bool(port.list(kinds.POD, "kai-resource-reservation").items))
+    port.delete(kinds.POD, "half", user)
 
 
 def _upgrade(release: Release, user: str) -> None:
