@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kai_ray.api import labels as keys
 from kai_ray.api.durations import parse_duration
 from kai_ray.podgrouper.groups import Group, SubGroup, Topology
 from kai_ray.podgrouper.kinds import (
@@ -38,6 +39,9 @@ from kai_ray.podgrouper.values import GroupError
 from kai_ray.podgrouper.workload import Rule, Settings, Workload
 
 from .podgrouper_rules import rewrite
+
+#: What ours say beside KAI's, of which KAI's answer knows nothing.
+_MORE = (keys.GROWS_TOGETHER,)
 
 RULES: dict[str, Rule] = {
     "aml.AmlGrouper": aml.RULE,
@@ -238,7 +242,7 @@ def _normal_group(group: Group, subgroup: str | None) -> dict[str, Any]:
             "uid": owner.uid,
         },
         "labels": group.labels,
-        "annotations": group.annotations,
+        "annotations": {k: v for k, v in group.annotations.items() if k not in _MORE},
         "topology": _mine(group.topology),
         "preemption_delay": _seconds(group.preemption_delay),
         "staleness": _seconds(group.staleness_grace_period),
