@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kai_ray.cluster import resources as R
 from tests.dra import objects as o
 from tests.dra.world import cluster, create, given_twice, held, placed, running, why
@@ -115,26 +117,80 @@ def test_gpus_that_are_claimed_are_not_given_out_as_resources() -> None:
         assert "GPUs of the device plugin" in why(world, "whole")
 
 
+def _gang(pods: int, template: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "gang",
+            "namespace": "default",
+            "labels": {"kai.scheduler/queue": "default-queue"},
+            "annotations": {"kai.scheduler/batch-min-member": str(pods)},
+        },
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "template": {"spec": o.pod("x", template=template)["spec"]},
+        },
+    }
+
+
 def test_a_gang_takes_all_its_devices_or_none() -> None:
     with cluster(1, 4) as world:
         create(world, o.template("two", o.spec(o.exactly(count=2))))
-        create(
-            world,
-            {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "metadata": {
-                    "name": "gang",
-                    "namespace": "default",
-                    "labels": {"kai.scheduler/queue": "default-queue"},
-                    "annotations": {"kai.scheduler/batch-min-member": "3"},
-                },
-                "spec": {
-                    "parallelism": 3,
-                    "completions": 3,
-                    "template": {"spec": o.pod("x", template="two")["spec"]},
-                },
-            },
-        )
+        create(world, _gang(3, "two"))
         world.run_for(20)
         assert placed(world) == {} and held(world) == {}
+        create(
+            world,
+            o.slice_of(
+                "node-0",
+                [o.device(f"more-{i}") for i in range(2)],
+                name="more",
+                pool={"name": "more"},
+            ),
+        )
+        assert world.run_until(lambda: len(running(world)) == 3, 20)
+
+
+def _net(count: int) -> dict[str, Any]:
+    devices = [o.device(f"net-{i}") for i in range(count)]
+    return o.slice_of("", devices, "net.example.com")
+
+
+def test_a_device_that_all_nodes_reach_is_given_once_and_the_other_pod_gets_it_next() -> None:
+    with cluster(2, 1) as world:
+        both = o.spec(o.exactly(), o.exactly("net", "net.example.com"))
+        create(world, _net(1), o.device_class("net.example.com"), o.template("t", both))
+        create(world, *(o.pod(f"p{i}", template="t") for i in range(2)))
+        assert world.run_until(lambda: len(running(world)) == 1, 10)
+        world.run_for(20)
+        assert len(running(world)) == 1 and not given_twice(world)
+        (first,) = running(world)
+        assert world.run_until(lambda: running(world) == {"p0", "p1"} - {first}, 200)
+        (claim,) = [c for c in world.client.list(R.RESOURCE_CLAIM).items if c.get("status")]
+        terms = claim["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"]
+        assert terms[0]["matchFields"][0]["key"] == "metadata.name", "its GPU ties it to the node"
+
+
+def test_a_gang_that_finds_too_few_such_devices_takes_none_and_says_so() -> None:
+    with cluster(2, 1) as world:
+        only = o.spec(o.exactly("net", "net.example.com"))
+        create(world, _net(1), o.device_class("net.example.com"), o.template("t", only))
+        job = _gang(2, "t")
+        job["spec"]["template"]["spec"]["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"job-name": "gang"}},
+            }
+        ]
+        create(world, job)
+        world.run_for(30)
+        assert placed(world) == {} and held(world) == {}
+        (pod, *_) = [p["metadata"]["name"] for p in world.client.list(R.POD).items]
+        assert "no free devices of the node fit together" in why(world, pod)
+        cycles = world.control.loop.cycles
+        world.run_for(600)
+        assert world.control.loop.cycles - cycles < 60, "tried again, ever more seldom"
