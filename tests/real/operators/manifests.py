@@ -208,7 +208,9 @@ def _tops(group: Object, own: set[str], pods: Sequence[Object]) -> set[str]:
     notes = group["metadata"].get("annotations") or {}
     for line in notes.get(L.TOP_OWNER_METADATA, "").splitlines():
         if line.startswith("name: "):
-            return {line.removeprefix("name: ").strip("'\"")} & own
+            top = line.removeprefix("name: ").strip("'\"")
+            # What a RayCronJob starts is named after it.
+            return {name for name in own if top == name or top.startswith(f"{name}-")}
     members = [p["metadata"]["name"] for p in pods if _group_of(p) == group["metadata"]["name"]]
     return {name for name in own if any(m.startswith(f"{name}-") for m in members)}
 
@@ -221,18 +223,19 @@ def _group_of(pod: Object) -> str:
 
 
 def settle(plane: ControlPlane, found: Sequence[Sample]) -> list[Verdict]:
-    """The verdicts, once none has changed for a while."""
+    """The verdicts, once it has been the same samples for a while that wait."""
     end = time.monotonic() + PATIENCE_S
-    last: list[Verdict] = []
+    last: set[str] | None = None
     since = time.monotonic()
-    while time.monotonic() < end and time.monotonic() - since < QUIET_S:
-        time.sleep(2)
+    while True:
         now = [verdict for sample in found for verdict in judge(plane, sample)]
-        if now != last:
-            last, since = now, time.monotonic()
-        elif now and not any(verdict.why for verdict in now):
-            break
-    return last
+        waiting = {verdict.sample for verdict in now if verdict.why}
+        if waiting != last:
+            last, since = waiting, time.monotonic()
+        whole = not waiting and {v.sample for v in now} >= {s.name for s in found if s.workloads}
+        if whole or time.monotonic() > min(end, since + QUIET_S):
+            return now
+        time.sleep(2)
 
 
 def add_nodes(plane: ControlPlane, found: Sequence[Sample]) -> None:
