@@ -29,8 +29,8 @@ class BindFailures:
         self.on_change: Callable[[Key], None] = lambda group: None
         self.on_fail: Callable[[str, Key, str], None] = lambda node, group, message: None
 
-    def note(self, pod: Key, uid: str, group: Key, message: str) -> int:
-        """One more failure; returns how many there are now."""
+    def note(self, pod: Key, uid: str, group: Key, message: str, *, by_node: bool = True) -> int:
+        """One more failure, of its node or not; returns how many there are now."""
         known = self._known.get(pod)
         count = known.failures + 1 if known is not None and known.uid == uid else 1
         self._forget(pod)
@@ -38,7 +38,7 @@ class BindFailures:
         self._by_group.setdefault(group, {})[pod] = self._known[pod]
         self.on_change(group)
         node = self._encoder.pods.on_its_way_to(pod)
-        if node:
+        if node and by_node:
             self.on_fail(node, group, message)
         return count
 

@@ -138,7 +138,7 @@ class BindRequests:
             outcome = found.get(key_of(bind.pod))
             if isinstance(outcome, Refused):
                 self._cards.drop(key_of(bind.pod))
-                self._fail(bind.request, bind.pod, outcome.message)
+                self._fail(bind.request, bind.pod, outcome.message, by_node=outcome.by_node)
             elif isinstance(outcome, Given):
                 ready.append(bind._replace(given=outcome))
             elif key_of(bind.pod) in wants:
@@ -207,9 +207,9 @@ class BindRequests:
     def _succeed(self, request: Object) -> None:
         self._status(request, {"phase": "Succeeded", "reason": None})
 
-    def _fail(self, request: Object, pod: Object, message: str) -> None:
+    def _fail(self, request: Object, pod: Object, message: str, *, by_node: bool = True) -> None:
         key, uid = key_of(request), pod["metadata"].get("uid") or ""
-        failures = self._failures.note(key_of(pod), uid, _group(pod), message)
+        failures = self._failures.note(key_of(pod), uid, _group(pod), message, by_node=by_node)
         node = (request.get("spec") or {}).get("selectedNode")
         self._events.warn(
             kinds.POD, key_of(pod), uid, "BindFailed", f"not bound to {node}: {message}"

@@ -182,7 +182,7 @@ class Binder:
             if isinstance(outcome, Given):
                 g.given = outcome
             elif isinstance(outcome, Refused):
-                self._failed(g, outcome.message)
+                self._failed(g, outcome.message, by_node=outcome.by_node)
                 lost.add(g.group)
             else:
                 self._waiting.add(g.group)
@@ -268,8 +268,8 @@ class Binder:
         self._encoder.forget(g.pod)
         self._runtime.enqueue("scheduler", "cycle")
 
-    def _failed(self, g: Grant, message: str) -> None:
-        self._failures.note(g.pod, g.uid, g.group, message)
+    def _failed(self, g: Grant, message: str, *, by_node: bool = True) -> None:
+        self._failures.note(g.pod, g.uid, g.group, message, by_node=by_node)
         self._events.warn(
             kinds.POD, g.pod, g.uid, "BindFailed", f"not bound to {g.node}: {message}"
         )

@@ -116,9 +116,15 @@ class CardClaims:
         return not device or self.expected(card) in ("", device)
 
     def sharers(self, card: Card) -> list[Object]:
-        """Pods on the card that have not ended."""
+        """Pods on the card that have not ended. A label alone makes no sharer."""
         there = self._pods.by_index(BY_CARD, card.key)
-        return [p for p in there if not self.is_reservation(p) and not cards.ended(p)]
+        return [
+            p
+            for p in there
+            if not cards.ended(p)
+            and not self.is_reservation(p)
+            and cards.part_of(p, cards.UNKNOWN_CARD) is not None
+        ]
 
     def kept_on(self, node: str) -> set[str]:
         """Groups of a node that a pod keeps a card for, be it one that is about to go."""
@@ -206,7 +212,7 @@ class CardClaims:
 
     def prepare(self, wants: Sequence[Want]) -> dict[Key, Given | Refused | None]:
         """What became of each; None = its devices are not known yet."""
-        refused: dict[Key, str] = {}
+        refused: dict[Key, Refused] = {}
         pending: dict[Card, list[Want]] = {}
         for want in wants:
             self._enter(want)
@@ -227,8 +233,7 @@ class CardClaims:
             self._stir((w.pod for mine in pending.values() for w in mine), _AGAIN_S)
         found: dict[Key, Given | Refused | None] = {}
         for want in wants:
-            message = refused.get(want.pod)
-            found[want.pod] = Refused(message) if message else self._state(want)
+            found[want.pod] = refused.get(want.pod) or self._state(want)
         ready = [(w, g) for w in wants if isinstance(g := found[w.pod], Given)]
         return {**found, **self._notices.give(ready)}
 
@@ -241,13 +246,13 @@ class CardClaims:
         for card in want.cards():
             self._on_card.setdefault(card, set()).add(want.pod)
 
-    def _step(self, card: Card, wants: list[Want], refused: dict[Key, str]) -> Write | None:
+    def _step(self, card: Card, wants: list[Want], refused: dict[Key, Refused]) -> Write | None:
         """The next write that brings the card's book to hold these wants; None if it does."""
         node, keeper = self._nodes.get(card.node), self.reservation(card)
         problem = reservation_pods.problem_of(keeper) if keeper is not None else ""
         if node is None or problem:
-            message = problem or f"node {card.node} is gone"
-            refused.update({w.pod: f"its GPU is not there: {message}" for w in wants})
+            message = f"its GPU is not there: {problem or f'node {card.node} is gone'}"
+            refused.update({w.pod: Refused(message, by_node=bool(problem)) for w in wants})
             return None
         if keeper is not None and not self.settled(card, keeper):
             return None
@@ -257,11 +262,11 @@ class CardClaims:
         for want in wants:
             pod = self._pods.get(want.pod.name, want.pod.namespace)
             if want.pod in refused or pod is None:
-                refused.setdefault(want.pod, "the pod is gone")
+                refused.setdefault(want.pod, Refused("the pod is gone"))
                 continue
             message = self._enter_book(book, cards.size(node), want, pod)
             if message:
-                refused[want.pod] = message
+                refused[want.pod] = Refused(message)
             else:
                 tolerations = tolerations or list(pod["spec"].get("tolerations") or ())
         port = self._runtime.port
@@ -323,7 +328,7 @@ class CardClaims:
         return kinds.POD, meta["name"], patch, meta["namespace"]
 
     def _took(
-        self, card: Card, outcome: object, wants: list[Want], refused: dict[Key, str]
+        self, card: Card, outcome: object, wants: list[Want], refused: dict[Key, Refused]
     ) -> bool:
         """Takes in the outcome of a write; False if the card is to be looked at again."""
         if not isinstance(outcome, ApiError):
@@ -335,10 +340,10 @@ class CardClaims:
             if isinstance(outcome, NotFound) and self.reservation(card) is None:
                 problem = self._install()
             self.read_again(card)
-            refused.update({w.pod: problem for w in wants if problem})
+            refused.update({w.pod: Refused(problem) for w in wants if problem})
             return bool(problem)
         message = f"its GPU could not be reserved: {outcome.message}"
-        refused.update({w.pod: message for w in wants})
+        refused.update({w.pod: Refused(message) for w in wants})
         return True
 
     def read_again(self, card: Card) -> Object | None:
@@ -396,7 +401,8 @@ class CardClaims:
         if waited < limit:
             return None
         name = reservation_pods.name_of(card)
-        return Refused(f"reservation pod {name} named no device of its node within {limit:.0f} s")
+        message = f"reservation pod {name} named no device of its node within {limit:.0f} s"
+        return Refused(message, by_node=True)
 
 
 def _uid(obj: Object) -> str:

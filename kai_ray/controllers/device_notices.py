@@ -40,6 +40,7 @@ class Given:
 @dataclass(frozen=True, slots=True)
 class Refused:
     message: str
+    by_node: bool = False  # the node has not what it says it has
 
 
 class DeviceNotices:

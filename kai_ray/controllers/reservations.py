@@ -82,7 +82,7 @@ class Reservations:
     def reconcile(self, key: str) -> float | None:
         card = Card.of_key(key)
         node = self._nodes.get(card.node)
-        if node is None or not in_shard(node, self._config.encode):
+        if node is None or not self._serves(node):
             return None
         sharers = self._claims.sharers(card)
         staying = [p for p in sharers if not p["metadata"].get("deletionTimestamp")]
@@ -106,6 +106,9 @@ class Reservations:
         if reservation_pods.device_of(keeper):
             self._calm(card)
         return self._tidy(card, node, keeper, sharers)
+
+    def _serves(self, node: Object) -> bool:
+        return self._config.bind_every_pool or in_shard(node, self._config.encode)
 
     # ------------------------------------------------------------------ lost ones
 
