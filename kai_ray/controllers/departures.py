@@ -75,14 +75,26 @@ class Departures:
         return self.one_by_one(pods, message, grace_s)
 
     def _suspend(self, workload: tuple[Resource, Object], group: Object, until_s: float) -> bool:
-        now = self._runtime.clock.now()
-        write = self._suspensions.suspend(workload, group, until_s, now)
-        (answer,) = self._runtime.port.batch([write])
-        if isinstance(answer, ApiError):
-            if isinstance(answer, NotFound | Conflict):
+        """Switches the workload off as it was seen; one that has changed is looked at again."""
+        resource, obj = workload
+        now, port = self._runtime.clock.now(), self._runtime.port
+        for _ in range(_TRIES):
+            write = self._suspensions.suspend((resource, obj), group, until_s, now)
+            (answer,) = port.batch([write])
+            if not isinstance(answer, ApiError):
+                return self._suspensions.suspended(resource, answer, key_of(group))
+            if isinstance(answer, NotFound):
                 return False
-            raise answer
-        return self._suspensions.suspended(workload[0], answer, key_of(group))
+            if not isinstance(answer, Conflict):
+                raise answer
+            key, uid = key_of(obj), uid_of(obj)
+            try:
+                obj = port.get(resource, key.name, key.namespace)
+            except NotFound:
+                return False
+            if uid_of(obj) != uid:
+                return False  # a namesake made since
+        raise Conflict(f"{resource.kind} {obj['metadata']['name']} changes too often to be stopped")
 
     def surplus(
         self, pods: Sequence[PodRef], message: str, grace_s: float | None = None

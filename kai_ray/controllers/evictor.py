@@ -28,6 +28,7 @@ from kai_ray.controllers.events import Events
 from kai_ray.controllers.eviction_words import EVICTED, tell_evicted
 from kai_ray.controllers.freed_room import moves_of, nominations, slowest_s
 from kai_ray.controllers.grace import given_notice, grace_s
+from kai_ray.controllers.merge_patch import unchanged
 from kai_ray.controllers.notice_record import Notice, notices_of, with_notice, write_notices
 from kai_ray.controllers.owners import called
 from kai_ray.controllers.victims import Victim, victims_of
@@ -155,9 +156,8 @@ class Evictor:
                 continue  # nobody waits there any more
             until = rfc3339(max(self._free_by(encoded, v, told) for v in of))
             named = [self._named(v) for v in of][:_MOST_VICTIMS_NAMED]
-            patch = {
-                "metadata": {"annotations": {names.HOLD: write_hold(until, nodes[key], named)}}
-            }
+            notes = {names.HOLD: write_hold(until, nodes[key], named)}
+            patch = {"metadata": {**unchanged(group), "annotations": notes}}
             writes.append(
                 Write(self._runtime.port.patch, (kinds.POD_GROUP, key.name, patch, key.namespace))
             )

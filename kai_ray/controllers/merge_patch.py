@@ -1,4 +1,4 @@
-"""The smallest merge patch that turns one JSON object into another (RFC 7386)."""
+"""Merge patches (RFC 7386): the smallest one between two objects, and when one may apply."""
 
 from __future__ import annotations
 
@@ -20,3 +20,9 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         if key not in new:
             patch[key] = None
     return patch
+
+
+def unchanged(obj: dict[str, Any]) -> dict[str, Any]:
+    """Metadata of a patch that is refused with Conflict unless the object is as it was seen."""
+    about = obj["metadata"]
+    return {k: about[k] for k in ("uid", "resourceVersion") if about.get(k)}

@@ -15,6 +15,7 @@ from kai_ray.cluster.port import Key, Object, Resource, Write, key_of
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.cluster.suspension import is_suspended, suspend_patch
 from kai_ray.controllers.attempts import Attempts
+from kai_ray.controllers.merge_patch import unchanged
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.suspend import GANG_KINDS, can_suspend
 from kai_ray.encode import Encoder
@@ -131,7 +132,9 @@ class Suspensions:
         since = _annotations(group).get(names.QUEUED_SINCE)
         patch = suspend_patch(resource, True)
         patch["metadata"] = {
-            "uid": obj["metadata"].get("uid"),  # a namesake made since is refused
+            **unchanged(
+                obj
+            ),  # a namesake made since, or a change that we have not seen, refuses it
             "annotations": {
                 names.RESUME_AT: rfc3339(until_s),
                 names.SUSPENDED_AT: rfc3339(now_s),
@@ -193,7 +196,11 @@ class Suspensions:
 
     def _patch(self, resource: Resource, workload: Object, patch: Object) -> None:
         key = key_of(workload)
-        patch = {**patch, "metadata": {"annotations": {names.RESUME_AT: None}}}
+        # Whoever has changed it in the meantime is right: it is looked at again.
+        patch = {
+            **patch,
+            "metadata": {**unchanged(workload), "annotations": {names.RESUME_AT: None}},
+        }
         answer = self._runtime.port.patch(resource, key.name, patch, key.namespace)
         self._runtime.informer(resource).remember(answer)
 
