@@ -9,13 +9,15 @@ cannot be used is named in its condition, and the shard goes on with what it had
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.ahead import Then
 from kai_ray.cluster.clock import Clock, rfc3339
 from kai_ray.cluster.informer import Handler, Informer
-from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Port, Resource
+from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Port, Resource, Write
 from kai_ray.cluster.runtime import Controller, Runtime
 from kai_ray.controllers.compose import Control, compose
 from kai_ray.controllers.conditions import condition, merged
@@ -223,6 +225,9 @@ class _View:
 
     def need(self, *resources: Resource) -> None:
         self._runtime.need(*resources)
+
+    def post(self, writes: Sequence[Write], then: Then) -> None:
+        self._runtime.post(writes, then)
 
     def wake(self) -> None:
         self._runtime.wake()
