@@ -27,6 +27,7 @@ from kai_ray.controllers.explanation import (
 )
 from kai_ray.controllers.facts import GangFacts, gang_facts
 from kai_ray.controllers.owners import controller, top_owner
+from kai_ray.controllers.picture import spared
 from kai_ray.controllers.protection import protected_sentence
 from kai_ray.controllers.shard_choice import shard_of
 from kai_ray.controllers.told_usage import usage_of
@@ -80,8 +81,10 @@ def explain_workload(
     """
     config, policy = shard_of(port, kind, name, namespace, config, policy)
     encoder, groups, aside = _listed(port, config, member_of or Members.over(port).of)
-    encoded = encoder.snapshot((clock or SystemClock()).now())
-    plan = choose(encoded, set(), set(), lambda snapshot: decide(snapshot, policy))
+    clock = clock or SystemClock()
+    kept = spared(port, clock, encoder, groups.values())
+    encoded = encoder.snapshot(clock.now())
+    plan = choose(encoded, *kept, lambda snapshot: decide(snapshot, policy))
     cycle = carried_out(0, encoded, plan)
     chosen = [g for g in groups.values() if _belongs(g, kind, name, namespace)]
     if kind.lower() == "pod":

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kai_ray.cluster import resources as kinds
 from kai_ray.controllers.explain import Explanation, explain_workload
+from kai_ray.controllers.picture import spared
+from kai_ray.encode import Encoder
+from tests.evict.world import EvictWorld
 
 from . import objects
 from .world import World
@@ -103,3 +106,24 @@ def test_a_pod_without_annotation_is_found_through_its_membership() -> None:
         clock=world.clock,
     )
     assert told.gangs[0].state == "Starting"
+
+
+def test_who_asks_from_outside_knows_who_goes_last_as_the_scheduler_does() -> None:
+    """A RayJob that keeps its cluster loses an attempt: the loop evicts it last, and so it says."""
+    with EvictWorld("1x8") as evicting:
+        evicting.queues(a=8, b=0)
+        evicting.ray_job("ends", "b", 2, 1)
+        evicting.ray_job("kept", "b", 2, 1, spec={"shutdownAfterJobFinishes": False})
+        assert evicting.until(lambda: len(evicting.running("kept")) >= 3, 60)
+        known = evicting.cluster.control.suspensions
+        groups = evicting.store.list(kinds.POD_GROUP).items
+        found = spared(evicting.store, evicting.cluster.clock, Encoder(), groups)
+        assert found.resort == known.last_resort() != set()
+        assert found.never == known.irreplaceable()
+
+
+def test_without_workloads_nothing_more_is_listed() -> None:
+    world = World(nodes=1)
+    world.gang("job", 1)
+    groups = world.store.list(kinds.POD_GROUP).items
+    assert spared(world.store, world.clock, Encoder(), groups) == (set(), set())

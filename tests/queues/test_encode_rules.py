@@ -15,7 +15,7 @@ from kai_ray.encode import Encoder
 from kai_ray.history.usage import Holder, Usage
 from kai_ray.scheduler import decide
 from tests.control.objects import node, pod, podgroup, queue
-from tests.control.test_encode_incremental import _picture
+from tests.control.test_encode_incremental import picture as _picture
 
 _NOW = 1_800_000_000.0
 _names = st.sampled_from(["a", "b", "c"])
