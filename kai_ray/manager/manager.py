@@ -20,8 +20,6 @@ from kai_ray.manager.config import ManagerConfig
 
 log = logging.getLogger(__name__)
 
-#: Statuses and events under way at a time; binds have all other connections.
-WRITERS = 4
 #: A loop that has not come round for so long is taken to hang.
 HANGS_S = 600.0
 
@@ -145,7 +143,7 @@ class Life:
             max_age_s=config.max_age_s,
             resync_s=config.resync_s,
             may_act=self._leads if election is not None else lambda: True,
-            writers=WRITERS,
+            writers=config.writers,
         )
 
     def begin(self) -> None:
