@@ -6,13 +6,14 @@ import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
 from kai_ray.api import labels
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.kube import KubePort
-from kai_ray.cluster.port import Object
+from kai_ray.cluster.port import Object, Unavailable
 
 CREATORS = 16
 QUEUE = "default-queue"
@@ -104,7 +105,8 @@ def empty(port: KubePort, namespace: str) -> None:
     """Deletes all pods of a namespace and waits until they are gone."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     while port.list(r.POD, namespace, limit=1).items:
-        port.raw("DELETE", f"{path}?gracePeriodSeconds=0")
+        with suppress(Unavailable):  # thousands may take longer than one answer
+            port.raw("DELETE", f"{path}?gracePeriodSeconds=0")
         time.sleep(0.5)
 
 
