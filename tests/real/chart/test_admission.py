@@ -18,7 +18,7 @@ from kai_ray.admission import webhooks
 from kai_ray.admission.certificate_keeper import KeeperConfig
 from kai_ray.admission.runtime_class import RUNTIME_CLASS
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import ApiError, Object
+from kai_ray.cluster.port import AdmissionRequest, ApiError, Object, Port
 from kai_ray.manager.admission import AdmissionConfig, AdmissionService
 from tests.admission import bad_fields
 from tests.control import objects
@@ -173,8 +173,20 @@ def test_users_hear_at_once_what_a_workload_will_wait_for(
         assert "Warning" not in _warnings(release, harmless)
 
 
+class _Asked:
+    """Where the pods are that the webhook was asked about."""
+
+    def __init__(self) -> None:
+        self.namespaces: set[str] = set()
+
+    def admit(self, request: AdmissionRequest, reader: Port) -> Object:
+        if request.resource == kinds.POD:
+            self.namespaces.add(request.object["metadata"]["namespace"])
+        return request.object
+
+
 def test_the_certificate_changes_under_load_and_nobody_notices(
-    release: Release, managed: str
+    release: Release, managed: str, foreign: str
 ) -> None:
     """Its process gives way to one whose certificates are due for renewal from the start."""
     release.stop()
@@ -183,6 +195,8 @@ def test_the_certificate_changes_under_load_and_nobody_notices(
     service = AdmissionService(
         port, AdmissionConfig(config, host=LOOPBACK, port=release.webhook_port)
     )
+    asked = _Asked()
+    service.server._plugins.insert(0, asked)
     served: list[str] = []
     use = service.keeper._on_change
     service.keeper._on_change = lambda *pair: (served.append(pair[0]), use(*pair))[0]
@@ -208,12 +222,15 @@ def test_the_certificate_changes_under_load_and_nobody_notices(
         thread.start()
         try:
             _wait(lambda: replaced(4), 30)
+            for scheduler in ("", "other"):
+                _created(release, _pod(foreign, scheduler, annotations={"gpu-fraction": "0.5"}))
         finally:
             stop.set()
             thread.join()
     finally:
         service.stop()
     assert not refused
+    assert asked.namespaces == {managed}  # pods of others never come here
     bundle = port.get(webhooks.MUTATING, "kai-ray")["webhooks"][0]["clientConfig"]["caBundle"]
     assert bundle
     port.patch(kinds.SECRET, "kai-ray-webhook", {"data": None}, NAMESPACE)

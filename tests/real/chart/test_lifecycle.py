@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kai_ray.admission import webhooks
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import NotFound, Object
 from tests.real.chart.census import everything, lease_names
@@ -80,6 +81,8 @@ def test_it_is_linted(chart_plane: ControlPlane) -> None:
         ({"replica": 2}, "replica"),
         ({"admission": {"webhook": {"certificate": "none"}}}, "certificate"),
         ({"defaultQueues": {"share": {"quota": -2}}}, "quota"),
+        ({"admission": {"webhook": {"certManager": {"enabled": True}}}}, "certificate: provided"),
+        ({"serviceAccount": {"create": False}}, "serviceAccount.name is needed"),
     ],
 )
 def test_values_that_make_no_sense_are_named(
@@ -115,6 +118,20 @@ def test_older_servers_get_the_routing_by_webhook(chart_plane: ControlPlane) -> 
     assert [_short(w) for w in new["MutatingWebhookConfiguration"][0]["webhooks"]] == hooks[1:]
     assert "MutatingAdmissionPolicy" not in old and new["MutatingAdmissionPolicy"]
     assert old["PodDisruptionBudget"]
+
+
+def test_cert_manager_may_make_the_certificate(chart_plane: ControlPlane) -> None:
+    release = Release(chart_plane)
+    webhook = {"certificate": "provided", "certManager": {"enabled": True}}
+    release.values = {"admission": {"webhook": webhook}}
+    args = ("template", NAME, str(CHART), "-n", NAMESPACE, "--kube-version=1.36.0")
+    made = _manifests(release.helm(*args, values=True))
+    (certificate,) = made["Certificate"]
+    assert certificate["spec"]["dnsNames"] == [f"{NAME}.{NAMESPACE}.svc"]
+    assert certificate["spec"]["secretName"] == "kai-ray-webhook"
+    assert made["Issuer"] and "Secret" not in made
+    (container,) = made["Deployment"][0]["spec"]["template"]["spec"]["containers"]
+    assert "--webhook-certificate=provided" in container["args"]
 
 
 def _manifests(rendered: str) -> dict[str, list[Object]]:
@@ -217,7 +234,11 @@ def _lines(text: str, word: str) -> str:
 
 def test_after_an_uninstall_it_can_be_installed_again(chart_plane: ControlPlane) -> None:
     release = Release(chart_plane)
+    release.values = {"replicas": 2}  # as users install it: the webhook is a Service
     release.install()
+    (webhook,) = chart_plane.port.get(webhooks.MUTATING, NAME)["webhooks"]
+    assert webhook["clientConfig"]["service"]["name"] == NAME
+    assert chart_plane.port.get(kinds.SERVICE, NAME, NAMESPACE)
     release.uninstall()
     with pytest.raises(NotFound):
         chart_plane.port.get(kinds.QUEUE, "default-queue")
