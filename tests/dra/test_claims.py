@@ -358,3 +358,26 @@ def test_the_default_of_a_queue_aligns_what_its_pods_claim() -> None:
     assert world.devices() == {}, "no cell has three"
     world.pod("b", o.spec(o.exactly(count=2)))
     assert sorted(world.devices()) == ["b"]
+
+
+def test_a_claim_holds_as_many_devices_as_its_status_can_say() -> None:
+    world = Planned(o.slice_of("node-0", o.gpus(40)))
+    world.pod("a", o.spec(o.exactly("a", count=20), o.exactly("b", count=20)))
+    assert "at most 32" in world.waits("a")
+    world = Planned(o.slice_of("node-0", o.gpus(40)))
+    world.pod("a", o.spec(o.exactly(allocationMode="All")))
+    assert "more than the 32 that a claim holds" in world.devices()["a"][0]
+
+
+def test_more_kinds_of_requests_than_anybody_needs_hold_up_nobody_else() -> None:
+    world = Planned(o.slice_of("node-0", o.gpus(8)))
+    for i in range(400):
+        where = [f"{MODEL} == 'H100' && {i} == {i}"]
+        world.pod(f"x{i:03d}", o.spec(o.exactly(count=2, where=where)))
+    world.pod("plain", o.spec())
+    encoded, _ = world.plan()
+    assert len(encoded.snapshot.resources) < 64
+    found = world.devices()
+    assert "plain" in found and not [d for of in found.values() for d in of if d.startswith("!")]
+    waits = [world.waits(f"x{i:03d}") for i in (350, 399)]
+    assert [w for w in waits if "use a DeviceClass" in w]

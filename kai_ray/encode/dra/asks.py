@@ -80,6 +80,10 @@ def read(spec: dict[str, Any]) -> ClaimAsk:
         _request(raw, f"spec.devices.requests[{i}]")
         for i, raw in enumerate(devices.get("requests") or ())
     )
+    least = sum(min(o.count for o in r.options) for r in requests)
+    if least > MOST_DEVICES:
+        mend = f"ask for {least} devices: a claim holds at most {MOST_DEVICES}, use several"
+        raise Malformed("spec.devices.requests", mend)
     match = tuple(
         _constraint(raw, f"spec.devices.constraints[{i}]")
         for i, raw in enumerate(devices.get("constraints") or ())

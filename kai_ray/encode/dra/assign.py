@@ -19,7 +19,7 @@ from kai_ray.scheduler import Plan
 
 from . import cells
 from .allocation import ClaimGrant, Result
-from .asks import ALL, ClaimAsk, Option
+from .asks import ALL, MOST_DEVICES, ClaimAsk, Option
 from .attributes import Name
 from .claims import Held, named_by
 from .rows import Devices
@@ -143,6 +143,10 @@ class _HandOut:
                     into.looks.append((key, Result(name, device, True)))
                 continue
             count = len(suits) if option.count == ALL else option.count
+            if count > MOST_DEVICES:
+                words = f"all {count} devices are more than the {MOST_DEVICES} that a claim holds"
+                into.refusal = f"claim {key.name}: {words}"
+                continue
             if count == 0:
                 into.refusal = f"claim {key.name}: no device suits request {request.name}"
             liked: list[tuple[Any, Name]] = [] if numa else [(("pod", into.task), cells.NUMA)]

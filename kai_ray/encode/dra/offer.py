@@ -26,6 +26,8 @@ from .supply import Supply
 
 #: More than any node has of anything: a row of which one pod can take everything.
 EVERYTHING = 2**30
+#: Different requests that are told apart at once, those without selectors of their own first.
+MOST_PREDICATES = 256
 #: Sets of predicates that hang together; beyond it only the largest and the smallest are kept.
 _MOST_SETS = 256
 
@@ -48,7 +50,7 @@ class Offer:
         self.supply = supply
         options = sorted(set(options))
         taking = [o for o in options if not o.admin]
-        predicates = sorted({o.predicate for o in taking})
+        predicates = sorted({o.predicate for o in taking}, key=_simplest)[:MOST_PREDICATES]
         fits = [supply.fits(p) for p in predicates]
         bits = np.zeros(len(supply.devices), dtype=object)
         for i, fit in enumerate(fits):
@@ -58,15 +60,21 @@ class Offer:
         self.seen: dict[Predicate, frozenset[int]] = {
             p: frozenset(k for k in kinds if k >> i & 1) for i, p in enumerate(predicates)
         }
-        """Which kinds of devices a predicate sees; a kind is the set of predicates that see it."""
+        """Which kinds of devices a predicate sees; a kind is the set of predicates that see it.
+
+        Predicates beyond the first so many are not among them: nothing is given for those.
+        """
         self.names: list[str] = []
         self._columns: list[NDArray[np.int64]] = []
         counts = self._counts(kinds, free)
         self._sets(counts)
+        self._beyond = -1
+        if any(o.predicate not in self.seen for o in taking):
+            self._beyond = self._row("devices of too many kinds", None)
         self._nothing = {p: self._row(_name(p), None) for p, s in self.seen.items() if not s}
         self._alls = {
             p: _All(self._row(f"all {_name(p)}", self._any(p)), self.seen[p])
-            for p in sorted({o.predicate for o in taking if o.count == ALL})
+            for p in sorted({o.predicate for o in taking if o.count == ALL} & set(self.seen))
         }
         self._looks = {
             o: self._row(f"{_name(o.predicate)} to look at", self._enough(o))
@@ -129,7 +137,10 @@ class Offer:
             if option.admin:
                 _add(found, self._looks[option], 1)
                 continue
-            seen = self.seen[option.predicate]
+            seen = self.seen.get(option.predicate)
+            if seen is None:
+                _add(found, self._beyond, 1)
+                continue
             if option.count != ALL:
                 for row, union in self.unions:
                     if seen and seen <= union:
@@ -160,6 +171,10 @@ class Offer:
     def uses(self, device: int) -> int:
         """By how many predicates a device is seen: those that few want are given first."""
         return self._bits[device].bit_count()
+
+
+def _simplest(predicate: Predicate) -> tuple[int, int, Predicate]:
+    return len(predicate.selectors), len(predicate.tolerations), predicate
 
 
 def _add(into: Charge, row: int, amount: int) -> None:

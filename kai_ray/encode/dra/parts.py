@@ -14,7 +14,7 @@ from kai_ray.scheduler.snapshot import USED, Bools, Snapshot
 
 from .asks import ALL, ClaimAsk, DeviceAsk, Option, Predicate
 from .claims import ClaimRow, Held, named_by
-from .offer import Offer, options_of, settled
+from .offer import MOST_PREDICATES, Offer, options_of, settled
 from .table import DeviceTable
 
 if TYPE_CHECKING:
@@ -202,6 +202,9 @@ class Parts:
                 fault = self._faults[predicate] = self.supply.fault(predicate)
             if fault:
                 return f"claim {key.name}: {fault}"
+            if not option.admin and predicate not in self.offer.seen:
+                words = f"there are more than {MOST_PREDICATES} different requests for devices"
+                return f"claim {key.name}: {words}: use a DeviceClass instead of selectors"
         every = [o for o in options if o.count == ALL and not o.admin]
         for one in every:
             for other in options:

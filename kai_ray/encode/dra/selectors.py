@@ -1,4 +1,4 @@
-"""CEL selectors of devices: compiled once, asked once for devices that they cannot tell apart.
+"""CEL selectors of devices: compiled once; `sees` tells which devices they cannot tell apart.
 
 An expression is not trusted: it is bounded in length, it sees one device, and an error in it means
 that the device does not match. What the engine does not know is said in words.
@@ -7,7 +7,7 @@ that the device does not match. What the engine does not know is said in words.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kai_ray.cluster.celfunctions import FUNCTIONS
@@ -53,7 +53,7 @@ class Selector:
     def __init__(self, source: str) -> None:
         self.fault = ""
         self._source = source
-        self._answers: dict[Hashable, bool] = {}
+        self._loops = True
         self._program: Program | None = None
         if len(source) > LONGEST:
             self.fault = f"is longer than {LONGEST} characters"
@@ -77,21 +77,11 @@ class Selector:
         """Whether the device suits; what fails on it does not."""
         if self.fault or self._program is None:
             return False
-        key = self._seen(device)
-        found = self._answers.get(key)
-        if found is None:
-            found = self._answers[key] = self._run(self._program, device)
-        return found
+        return self._run(self._program, device)
 
-    def _seen(self, device: Device) -> Hashable:
-        """What of a device the expression can see."""
-        named = [
-            (name, repr(value))
-            for table in (device.attributes, device.capacity)
-            for name, value in table.items()
-            if self._loops or name[1] in self._source
-        ]
-        return device.id.driver, tuple(sorted(named))
+    def sees(self, names: Iterable[attributes.Name]) -> tuple[attributes.Name, ...]:
+        """Those of the names that the expression may look at."""
+        return tuple(n for n in names if self._loops or n[1] in self._source)
 
     def _run(self, program: Program, device: Device) -> bool:
         import cel

@@ -12,7 +12,8 @@ from kai_ray.encode.selectors import NODE_NAME, Need, NodeSelector, integer
 from kai_ray.scheduler.snapshot import Bools
 
 from .asks import Predicate
-from .selectors import Selectors
+from .attributes import Name
+from .selectors import Selector, Selectors
 from .slices import Device, DeviceId
 
 #: A predicate and the selectors of its class.
@@ -48,6 +49,9 @@ class Supply:
         self.remote: list[int] = np.flatnonzero(self.node == -1).tolist()
         self._reach: dict[NodeSelector | None, Bools] = {}
         self._fits = known
+        tables = (t for d in devices for t in (d.attributes, d.capacity))
+        self._names = sorted({name for table in tables for name in table})
+        self._groups: dict[tuple[Name, ...], tuple[list[int], NDArray[np.int64]]] = {}
         self._local: dict[int, list[int]] = {}
         for d, n in enumerate(self.node.tolist()):
             if n >= 0:
@@ -82,13 +86,39 @@ class Supply:
         key = (predicate, of_class)
         found = self._fits.get(key)
         if found is None:
-            tests = [self._selectors.of(s) for s in (*of_class, *predicate.selectors)]
-            hits = [
-                all(any(t.covers(taint) for t in predicate.tolerations) for taint in d.taints)
-                and all(test.matches(d) for test in tests)
-                for d in self.devices
-            ]
-            found = self._fits[key] = np.array(hits, dtype=np.bool_)
+            found = self._tolerated(predicate)
+            for source in (*of_class, *predicate.selectors):
+                found = found & self._matched(self._selectors.of(source))
+            self._fits[key] = found
+        return found
+
+    def _tolerated(self, predicate: Predicate) -> Bools:
+        hits = [
+            all(any(t.covers(taint) for t in predicate.tolerations) for taint in d.taints)
+            for d in self.devices
+        ]
+        return np.array(hits, dtype=np.bool_)
+
+    def _matched(self, test: Selector) -> Bools:
+        """[D] devices that a selector matches; those that it cannot tell apart are asked once."""
+        first, alike = self._alike(test.sees(self._names))
+        return np.array([test.matches(self.devices[d]) for d in first], dtype=np.bool_)[alike]
+
+    def _alike(self, names: tuple[Name, ...]) -> tuple[list[int], NDArray[np.int64]]:
+        """Devices of one kind as far as driver and these names go: the first, and [D] whose."""
+        found = self._groups.get(names)
+        if found is None:
+            number: dict[object, int] = {}
+            first: list[int] = []
+            alike = np.zeros(len(self.devices), dtype=np.int64)
+            for d, device in enumerate(self.devices):
+                seen = [repr((device.attributes.get(n), device.capacity.get(n))) for n in names]
+                key = (device.id.driver, *seen)
+                if key not in number:
+                    number[key] = len(first)
+                    first.append(d)
+                alike[d] = number[key]
+            found = self._groups[names] = first, alike
         return found
 
     def fault(self, predicate: Predicate) -> str:
