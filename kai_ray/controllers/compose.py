@@ -128,7 +128,7 @@ def compose(
     observers.append(announcements.observe)
     if usage is not None:
         observers.append(usage.observe)
-    elasticity = Elasticity(config, departures, binder, events)
+    elasticity = Elasticity(config, encoder, departures, binder, events)
     loop = SchedulingLoop(
         config, encoder, binder, evictor, suspensions, elasticity, observers, policy
     )

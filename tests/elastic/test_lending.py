@@ -188,6 +188,14 @@ def test_two_share_what_is_left_and_nothing_flaps(world: EvictWorld) -> None:
     assert before == after, "in rest nothing is written"
 
 
+def test_others_that_come_and_go_all_the_time_are_no_hindrance(world: EvictWorld) -> None:
+    torch(world, "x", 2, 1, 6)
+    for turn in range(40):
+        world.bare(f"small-{turn}", "b", gpus=0)
+        world.run(1)
+    assert held(world) == 6
+
+
 def test_a_gang_that_does_not_fit_anyhow_costs_the_lender_nothing(world: EvictWorld) -> None:
     torch(world, "x", 2, 1, 6)
     assert world.until(lambda: held(world) == 6, 60)

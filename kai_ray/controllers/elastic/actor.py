@@ -1,13 +1,13 @@
 """Raises the size of elastic workloads when room is left, and lowers it before anybody is evicted.
 
 What: a workload whose bounds allow more than its user asked for is lent what nobody else can use.
-How: after a cycle in which nothing was left to do, the core is asked where more pods of each would
-go (`room.offered`): limits, quotas, order and topology count as for any pod. What fits is written
-to the workload, and its operator makes the pods. When anybody waits who could start on lent room,
+How: after cycles in which nobody was in line for a place, the core is asked where more pods of each
+would go (`room.offered`): limits, quotas, order and topology count as for any pod. What fits is
+written to the workload, and its operator makes the pods. When anybody waits who could start on lent room,
 that much is taken back at once, before evictions are thought of.
 Limits: what the user asked for is never lowered here: it stays a demand with all its rights. A
 workload is raised once in `elastic_period_s`, for each change makes it gather its workers anew.
-Cost: nothing while no workload is elastic; else one more decision in an idle cycle.
+Cost: nothing while no workload is elastic; else one more decision each `elastic_settle_s`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kai_ray.controllers.elastic.scales import (
 )
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.victims import PodRef, uid_of
-from kai_ray.encode import Encoded
+from kai_ray.encode import Encoded, Encoder
 from kai_ray.podgrouper.build import group_name
 from kai_ray.scheduler import Plan, Policy, Snapshot
 from kai_ray.scheduler.actions.allocate import allocate
@@ -70,15 +70,21 @@ class Elasticity:
     name = "elasticity"
 
     def __init__(
-        self, config: ControlConfig, departures: Departures, binder: Binder, events: Events
+        self,
+        config: ControlConfig,
+        encoder: Encoder,
+        departures: Departures,
+        binder: Binder,
+        events: Events,
     ) -> None:
         self._config = config
+        self._encoder = encoder
         self._departures = departures
         self._binder = binder
         self._events = events
         self._known: dict[Key, _Elastic] = {}
         self._raised_s: dict[str, float] = {}
-        self._busy_s = float("-inf")
+        self._looked_s = float("-inf")
         self._lent: list[int] = []
 
     def setup(self, runtime: Runtime) -> None:
@@ -103,7 +109,9 @@ class Elasticity:
         )
         if any(scale.now != asked or scale.now < scale.most for scale, asked in parts):
             self._known[_group_of(new)] = _Elastic(resource, new, parts)
-            self._look_again(self._config.elastic_settle_s)
+            settle_s, now = self._config.elastic_settle_s, self._runtime.clock.now()
+            self._raised_s.setdefault(uid_of(new), now + settle_s - self._config.elastic_period_s)
+            self._look_again(settle_s)
 
     def _look_again(self, after_s: float) -> None:
         self._runtime.enqueue(self.name, "room", after_s)
@@ -174,17 +182,21 @@ class Elasticity:
         now = self._runtime.clock.now()
         if self._lent:
             self._take_back(encoded, wanted_back(encoded.snapshot, plan, self._lent))
-        if plan.bind_task.size or plan.nominate_task.size or plan.evict_task.size:
-            self._busy_s = now
+        if plan.nominate_task.size or plan.evict_task.size:
+            self._looked_s = now
             self._look_again(self._config.elastic_settle_s)
             return
+        if plan.bind_task.size:
+            encoded = self._encoder.snapshot(now)  # with these binds
+            self._lent = self._lent_rows(encoded)
         only_start = dataclasses.replace(policy, actions=(allocate,))
         if self._start_lent(encoded, only_start, decide):
             return
-        rest_s = self._busy_s + self._config.elastic_settle_s - now
+        rest_s = self._looked_s + self._config.elastic_settle_s - now
         if rest_s > 0:
             self._look_again(rest_s)
         else:
+            self._looked_s = now
             self._lend(encoded, only_start, decide, now)
 
     def _start_lent(self, encoded: Encoded, policy: Policy, decide: Decide) -> bool:
