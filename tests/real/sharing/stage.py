@@ -19,7 +19,7 @@ from kai_ray.cluster.port import Object, Port, Write
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers import ControlConfig
 from kai_ray.encode import EncodeConfig
-from kai_ray.manager import Manager, ManagerConfig
+from kai_ray.manager import COMPONENTS, Manager, ManagerConfig
 from kai_ray.manager.install import install_definitions
 from kai_ray.podgrouper.workload import Settings
 from tests.control import objects
@@ -71,10 +71,15 @@ class Stage:
     def nodes(self, count: int, gpus: int, **labels: str) -> None:
         raise NotImplementedError
 
-    def schedulers(self, count: int = 1) -> list[Manager]:
+    def schedulers(self, count: int = 1, *components: str) -> list[Manager]:
+        """Processes with all components, or with these."""
         names = (self.scheduler_name,)
         control = ControlConfig(encode=EncodeConfig(scheduler_names=names), period_s=0.05)
-        config = ManagerConfig(control=control, podgrouper=Settings(scheduler_names=names))
+        config = ManagerConfig(
+            control=control,
+            podgrouper=Settings(scheduler_names=names),
+            components=components or COMPONENTS,
+        )
         made = [Manager(self.own_port(), config=config) for _ in range(count)]
         for manager in made:
             manager.start()
@@ -173,7 +178,10 @@ class RealStage(Stage):
         return self._ports[-1]
 
     def nodes(self, count: int, gpus: int, **labels: str) -> None:
-        self._nodes += self._plane.gpu_nodes(count, gpus=gpus, labels=_LABELS | labels)
+        # Pods of the story before may still be on its nodes: these have other names.
+        prefix = self.scheduler_name
+        made = self._plane.gpu_nodes(count, gpus=gpus, prefix=prefix, labels=_LABELS | labels)
+        self._nodes += made
 
     def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)

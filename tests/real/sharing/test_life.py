@@ -68,3 +68,14 @@ def test_containers_are_told_through_a_config_map_written_before_the_bind(stage:
     assert told["metadata"]["ownerReferences"][0]["name"] == "a"
     pod = stage.port.get(r.POD, "a", stage.namespace)
     assert pod["metadata"]["annotations"]["kai.scheduler/gpu-devices"] == device
+
+
+def test_a_scheduler_and_a_binder_of_their_own_share_cards_too(stage: Stage) -> None:
+    stage.nodes(1, 2)
+    stage.schedulers(1, "podgrouper", "scheduler")
+    stage.schedulers(1, "binder")
+    stage.pods(["a", "b", "c", "d"])
+    assert stage.until(lambda: len(stage.placed()) == 4), stage.all_pods()
+    stage.delete("a", "b", "c", "d")
+    assert stage.until(lambda: not stage.keepers())
+    assert stage.wrong() == []
