@@ -32,7 +32,6 @@ class PodGroupAdmission:
             return group
         causes = self.causes(group, created=request.operation == "CREATE")
         causes = causes or constraint_causes(group.get("spec") or {}, reader)
-        causes = causes or constraint_causes(group.get("spec") or {}, reader)
         if causes:
             name = group["metadata"].get("name") or ""
             raise refusal(kinds.POD_GROUP, name, causes[:_FEW])

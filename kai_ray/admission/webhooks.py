@@ -50,6 +50,10 @@ _SAID_ANEW = (
     "request.operation != 'UPDATE' || object.spec != oldObject.spec || "
     f"object.{_NOTES} != oldObject.{_NOTES}"
 )
+#: A release takes all of its queues with it, parents first: it must not stop in the middle.
+_BY_PEOPLE = (
+    "oldObject.metadata.?labels.orValue({})[?'app.kubernetes.io/managed-by'].orValue('') != 'Helm'"
+)
 _SHARES = f"['{names.GPU_FRACTION}', '{names.GPU_MEMORY}'].exists(k, k in object.{_NOTES})"
 
 
@@ -74,7 +78,8 @@ def configurations(config: WebhookConfig) -> list[Object]:
     if config.routes:
         mutating.insert(0, _routing(config))
     validating = [
-        _own(config, "queues", [(kinds.QUEUE, ("CREATE", "UPDATE", "DELETE"))]),
+        _own(config, "queues", [(kinds.QUEUE, ("CREATE", "UPDATE"))]),
+        _own(config, "queue-deletions", [(kinds.QUEUE, ("DELETE",))], _BY_PEOPLE),
         _own(config, "podgroups", [(kinds.POD_GROUP, ("CREATE", "UPDATE"))]),
         _own(
             config,
@@ -114,11 +119,14 @@ def _routing(config: WebhookConfig) -> Object:
 
 
 def _own(
-    config: WebhookConfig, name: str, about: Sequence[tuple[Resource, tuple[str, ...]]]
+    config: WebhookConfig,
+    name: str,
+    about: Sequence[tuple[Resource, tuple[str, ...]]],
+    condition: str = _SAID_ANEW,
 ) -> Object:
     """Objects of our own kinds."""
     rules = [rule(kind.group, kind.version, kind.plural, *operations) for kind, operations in about]
-    return _webhook(config, name, rules, conditions={"said-anew": _SAID_ANEW})
+    return _webhook(config, name, rules, conditions={"of-interest": condition})
 
 
 def _workloads(config: WebhookConfig) -> list[Object]:

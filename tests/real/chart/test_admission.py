@@ -118,6 +118,18 @@ def test_a_pod_of_a_suspended_gang_comes_in_behind_a_gate(release: Release, mana
     assert "schedulingGates" not in other["spec"]
 
 
+def test_a_queue_with_children_stays_until_they_go(release: Release) -> None:
+    port = release.plane.port
+    port.create(kinds.QUEUE, objects.queue("above"))
+    port.create(kinds.QUEUE, objects.queue("below", "above"))
+    with pytest.raises(ApiError, match=r"child queues \(below\): delete them"):
+        port.delete(kinds.QUEUE, "above")
+    with pytest.raises(ApiError, match="makes a cycle"):
+        port.patch(kinds.QUEUE, "above", {"spec": {"parentQueue": "below"}})
+    port.delete(kinds.QUEUE, "below")
+    port.delete(kinds.QUEUE, "above")
+
+
 def test_a_placed_pod_keeps_what_it_asked_for(release: Release, managed: str) -> None:
     port = release.plane.port
     notes = {"gpu-memory": "8000"}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -68,6 +69,16 @@ def _wait(done: Callable[[], bool], seconds: float = 30.0) -> None:
     while not done():
         assert time.monotonic() < end, "not in time"
         time.sleep(0.1)
+
+
+@pytest.fixture
+def release(chart_plane: ControlPlane) -> Iterator[Release]:
+    """Not installed yet; gone after the test, also where that fails."""
+    made = Release(chart_plane)
+    yield made
+    made.stop()
+    with contextlib.suppress(HelmFailed):
+        made.uninstall()
 
 
 def test_it_is_linted(chart_plane: ControlPlane) -> None:
@@ -146,9 +157,8 @@ def _short(webhook: Object) -> str:
     return webhook["name"].removesuffix(".kai-ray.kai.scheduler")
 
 
-def test_from_install_to_uninstall(chart_plane: ControlPlane) -> None:
-    plane, port = chart_plane, chart_plane.port
-    release = Release(plane)
+def test_from_install_to_uninstall(release: Release) -> None:
+    plane, port = release.plane, release.plane.port
     user = plane.namespace("user")
     port.patch(kinds.NAMESPACE, user, {"metadata": {"labels": {"kai.scheduler/managed": "true"}}})
     before = everything(port)
@@ -167,8 +177,8 @@ def test_from_install_to_uninstall(chart_plane: ControlPlane) -> None:
     _upgrade(release, user)
     assert "forbidden" not in release.log, _lines(release.log, "forbidden")
 
+    release.uninstall()  # while the process still answers, as its pod would
     release.stop()
-    release.uninstall()
     assert _run(plane, user, "gang")  # what runs, runs on
     _go(plane, user)
     left = {name for name in everything(port) - before - KEPT if not USUAL.match(name)}
@@ -232,13 +242,13 @@ def _lines(text: str, word: str) -> str:
     return "\n".join(line for line in text.splitlines() if word in line)
 
 
-def test_after_an_uninstall_it_can_be_installed_again(chart_plane: ControlPlane) -> None:
-    release = Release(chart_plane)
+def test_after_an_uninstall_it_can_be_installed_again(release: Release) -> None:
+    port = release.plane.port
     release.values = {"replicas": 2}  # as users install it: the webhook is a Service
     release.install()
-    (webhook,) = chart_plane.port.get(webhooks.MUTATING, NAME)["webhooks"]
+    (webhook,) = port.get(webhooks.MUTATING, NAME)["webhooks"]
     assert webhook["clientConfig"]["service"]["name"] == NAME
-    assert chart_plane.port.get(kinds.SERVICE, NAME, NAMESPACE)
+    assert port.get(kinds.SERVICE, NAME, NAMESPACE)
     release.uninstall()
     with pytest.raises(NotFound):
-        chart_plane.port.get(kinds.QUEUE, "default-queue")
+        port.get(kinds.QUEUE, "default-queue")
