@@ -95,7 +95,9 @@ _WRITE: dict[tuple[Resource, str], tuple[str, ...]] = {
     (kinds.BIND_REQUEST, ""): ("create", "update", "patch", "delete"),
     (kinds.BIND_REQUEST, "status"): ("patch",),
     (kinds.SCHEDULING_SHARD, "status"): ("patch",),
-    (kinds.RAY_CLUSTER, ""): ("update",),  # surplus workers
+    (kinds.RAY_CLUSTER, ""): ("update",),  # surplus workers; sizes of what is elastic
+    (kinds.PYTORCH_JOB, ""): ("update",),
+    (kinds.JOB, ""): ("update",),
 }
 #: Workloads that are suspended, resumed, or ended as a whole.
 _WORKLOADS = (*SUSPEND, kinds.LEADER_WORKER_SET, kinds.DEPLOYMENT, kinds.STATEFUL_SET)
