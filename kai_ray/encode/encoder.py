@@ -375,14 +375,17 @@ class Encoder:
             self._requested_of[pod] = self._requested_devices[key][1]
         if self._requested_devices.get(key) != before:
             self._other_version += 1
-        self._request_zones(key, new, found[0] if found is not None else "")
+        readable = new if problem is None else None
+        self._request_zones(key, readable, found[0] if found is not None else "")
         self.pods.put_bind_request(key, new)
 
     def _request_zones(self, key: Key, new: Object | None, name: str) -> None:
         """A request that is under way says which zones its pod will hold."""
         pod = Key(key.namespace, name or key.name)
         phase = ((new or {}).get("status") or {}).get("phase") or "Pending"
-        notes = bind_zones.requested_zones(new) if new is not None and phase == "Pending" else {}
+        notes: dict[str, str] | None = None
+        if new is not None and phase == "Pending":
+            notes, _ = guarded("BindRequest", key, bind_zones.requested_zones, new)
         if notes:
             self.assumed_zones[pod] = notes
             self._requested_zones.add(pod)
