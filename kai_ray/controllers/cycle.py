@@ -38,6 +38,8 @@ def carried_out(
     `leaving`: task rows that were evicted.
     """
     state = encoded.snapshot.tasks.state.copy()
+    rows, until_then = encoded.told
+    state[rows] = until_then
     state[plan.bind_task] = TaskState.BINDING
     for pod in failing:
         row = encoded.names.row_of(pod)

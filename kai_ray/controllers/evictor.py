@@ -92,7 +92,7 @@ class Evictor:
     # ------------------------------------------------------------------ one plan
 
     def evict(self, encoded: Encoded, plan: Plan) -> list[int]:
-        """Returns the task rows that are on their way out now."""
+        """Returns the task rows that are on their way out now; those that are told go later."""
         table = name_table(encoded, self._called)
         victims = victims_of(encoded, plan, table, self._departures.as_a_whole)
         if not victims:
@@ -101,10 +101,13 @@ class Evictor:
         held = self._hold(encoded, plan, victims, told)
         good = [v for v in victims if v.beneficiary is None or v.beneficiary in held]
         gone: list[int] = []
+        spent = 0
         for victim in self._note(encoded, plan, good, told):
-            gone += victim.tasks if id(victim) in told else self._send_away(victim)
-        if gone:
-            self._spent.append((self._runtime.clock.now(), len(gone)))
+            left = [] if id(victim) in told else self._send_away(victim)
+            gone += left
+            spent += len(victim.tasks) if id(victim) in told else len(left)
+        if spent:
+            self._spent.append((self._runtime.clock.now(), spent))
         return gone
 
     def _called(self, key: Key) -> str:

@@ -34,11 +34,11 @@ from kai_ray.controllers.notice_board import NoticeBoard
 from kai_ray.controllers.notice_record import Notice, notices_of, with_notice
 from kai_ray.controllers.victims import PodRef, uid_of
 from kai_ray.encode import Encoder
+from kai_ray.encode.eviction_facts import TOLD
 from kai_ray.encode.settings import EncodeConfig, in_shard
 from kai_ray.scheduler.reason import Reason
 
 _BY_GROUP = "notices-group"
-_CAUSE = "notice"
 #: A checkpoint may be dated by a clock that goes before ours by this much.
 _SKEW_S = 60.0
 _LOOK_AGAIN_S = 5.0
@@ -106,7 +106,7 @@ class Notices:
         else:
             self._known.pop(key, None)
         going = [n for n in notices if not n.announced]
-        self._encoder.set_leaving(key, any(n.whole for n in going), _CAUSE)
+        self._encoder.set_leaving(key, any(n.whole for n in going), TOLD)
         some = {ref.key.name for n in going if not n.whole for ref in n.pods}
         self._encoder.set_leaving_pods(key, frozenset(some))
         self._runtime.enqueue("scheduler", "cycle")

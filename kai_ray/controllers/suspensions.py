@@ -21,6 +21,7 @@ from kai_ray.controllers.suspend import GANG_KINDS, can_suspend
 from kai_ray.encode import Encoder
 from kai_ray.encode.settings import in_shard
 
+_BY_MASTER = "suspensions-master"
 _BY_OWNER, _BY_GROUP = "suspensions-owner", "suspensions-group"
 #: An operator that has not begun to end pods after this long does not obey the switch.
 _UNHEARD_S = 15.0
@@ -49,6 +50,7 @@ class Suspensions:
         self._pods.add_index(_BY_GROUP, _group_of)
         for resource in GANG_KINDS:
             informer = runtime.informer(resource)
+            informer.add_index(_BY_MASTER, _masters)
             informer.on_change(lambda old, new, resource=resource: self._seen(resource, old, new))
         self._groups.on_change(self._group_seen)
 
@@ -66,8 +68,25 @@ class Suspensions:
 
     def _groups_of(self, text: str) -> list[Object]:
         """The gangs of a workload that are in this shard: others are no concern of ours."""
-        found = self._groups.by_index(_BY_OWNER, text)
-        return [group for group in found if in_shard(group, self._encoder.config)]
+        return [g for g in self._all_groups_of(text) if in_shard(g, self._encoder.config)]
+
+    def _all_groups_of(self, text: str) -> list[Object]:
+        """Also those of what was made for it: a TrainJob's JobSet has its gang."""
+        owners = {text: None}
+        for resource in GANG_KINDS:
+            for child in self._runtime.informer(resource).by_index(_BY_MASTER, text):
+                owners[_text(resource, key_of(child))] = None
+        groups = [g for owner in owners for g in self._groups.by_index(_BY_OWNER, owner)]
+        return list({key_of(g): g for g in groups}.values())
+
+    def _chain(self, group: Object) -> tuple[str, ...]:
+        """The workloads that a gang belongs to: its owners, and what those were made for."""
+        found: dict[str, None] = {}
+        for text in _owners(group):
+            found[text] = None
+            workload = self._workload(text)
+            found |= dict.fromkeys(_masters(workload[1]) if workload is not None else ())
+        return tuple(found)
 
     def _group_seen(self, old: Object | None, new: Object | None) -> None:
         """Gang and workload may be seen in any order."""
@@ -75,7 +94,7 @@ class Suspensions:
             return
         if not in_shard(new, self._encoder.config):
             return
-        for text in _owners(new):
+        for text in self._chain(new):
             found = self._workload(text)
             if found is not None and names.RESUME_AT in _annotations(found[1]):
                 self._mark(text)
@@ -90,7 +109,7 @@ class Suspensions:
 
     def of(self, group: Object) -> tuple[Resource, Object] | None:
         """The workload whose switch sends away this gang and no other; None if there is none."""
-        for text in _owners(group):
+        for text in self._chain(group):
             found = self._workload(text)
             if found is None or not can_suspend(*found):
                 continue
@@ -101,7 +120,7 @@ class Suspensions:
 
     def under_way(self, group: Object) -> bool:
         """Whether the workload of this gang is told to go already."""
-        for text in _owners(group):
+        for text in self._chain(group):
             found = self._workload(text)
             if found is not None and names.RESUME_AT in _annotations(found[1]):
                 return is_suspended(*found)
@@ -156,7 +175,7 @@ class Suspensions:
     def reconcile(self, key: str) -> float | None:
         found = self._workload(key)
         groups = [key_of(g) for g in self._groups_of(key)]
-        if not groups and self._groups.by_index(_BY_OWNER, key):
+        if not groups and self._all_groups_of(key):
             return None  # of another shard
         due = _moment(_annotations(found[1]).get(names.RESUME_AT)) if found else None
         if found is None or due is None:
@@ -227,6 +246,14 @@ def _owners(group: Object) -> tuple[str, ...]:
     found = (top_owner(group), controller(group))
     texts = [_text(o.resource, o.key) for o in found if o is not None and o.resource in GANG_KINDS]
     return tuple(dict.fromkeys(texts))
+
+
+def _masters(workload: Object) -> tuple[str, ...]:
+    """What a workload was made for by an operator, if that has a switch of its own."""
+    found = controller(workload)
+    if found is None or found.resource not in GANG_KINDS:
+        return ()
+    return (_text(found.resource, found.key),)
 
 
 def _group_of(pod: Object) -> tuple[str, ...]:

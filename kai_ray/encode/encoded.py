@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai_ray.cluster.port import Key, Object
-from kai_ray.scheduler.snapshot import Bools, Codes, Snapshot
+from kai_ray.scheduler.snapshot import Bools, Bytes, Codes, Ints, Snapshot
 
 from .dra.rows import Devices
 from .problems import Problem
@@ -94,3 +94,8 @@ class Encoded:
     users: tuple[str, ...] = ()
     devices: Devices | None = None  # what is known of devices that are claimed (dra/)
     policies: tuple[QueuePolicy, ...] = ()  # [Q] what holds for each queue, with what it inherits
+    told: tuple[Ints, Bytes] = field(
+        default_factory=lambda: (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8))
+    )
+    """Task rows of pods that were told to leave by a deadline, and where they stand until then: for
+    the core their places are about to be free, for users they run."""

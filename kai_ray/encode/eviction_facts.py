@@ -173,6 +173,10 @@ def _duration(spec: dict[str, Any], key: str) -> float:
     return found
 
 
+#: On whose word gangs go that were told so and run until then.
+TOLD = "told"
+
+
 @dataclass(slots=True)
 class EvictionTable:
     """The facts by gang, and the gangs that are on their way out as a whole."""

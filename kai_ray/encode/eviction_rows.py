@@ -8,11 +8,11 @@ import math
 import numpy as np
 
 from kai_ray.cluster.port import Key
-from kai_ray.scheduler.snapshot import ALLOCATED, Ints, Tasks, TaskState
+from kai_ray.scheduler.snapshot import ALLOCATED, Bytes, Ints, Tasks, TaskState
 
 from .budgets import BudgetTable
 from .encoded import Encoded
-from .eviction_facts import EvictionTable
+from .eviction_facts import TOLD, EvictionTable
 
 _HOLDS_A_PLACE = np.array([int(s) for s in ALLOCATED])
 
@@ -24,7 +24,7 @@ def with_evictions(encoded: Encoded, table: EvictionTable, budgets: BudgetTable)
     snapshot, names = encoded.snapshot, encoded.names
     row_of = {key: row for row, key in enumerate(names.gangs)}
     gangs = dataclasses.replace(snapshot.gangs, **table.columns(row_of, snapshot.gangs.created_s))
-    tasks = _leaving(snapshot.tasks, encoded, table, row_of)
+    tasks, told = _leaving(snapshot.tasks, encoded, table, row_of)
     tasks = _nominated(tasks, encoded, table, row_of)
     budget, disruptions = budgets.columns(tasks, names)
     if budget is not None:
@@ -33,11 +33,16 @@ def with_evictions(encoded: Encoded, table: EvictionTable, budgets: BudgetTable)
     snapshot = dataclasses.replace(
         snapshot, gangs=gangs, tasks=tasks, disruptions=disruptions, kept=kept
     )
-    return dataclasses.replace(encoded, snapshot=snapshot)
+    return dataclasses.replace(encoded, snapshot=snapshot, told=told)
 
 
-def _leaving(tasks: Tasks, encoded: Encoded, table: EvictionTable, row_of: dict[Key, int]) -> Tasks:
-    """What is told to go: its places are about to be free, and of whole gangs nothing starts."""
+def _leaving(
+    tasks: Tasks, encoded: Encoded, table: EvictionTable, row_of: dict[Key, int]
+) -> tuple[Tasks, tuple[Ints, Bytes]]:
+    """What is told to go: its places are about to be free, and of whole gangs nothing starts.
+
+    Also the pods among them that run on until a deadline, and their states.
+    """
     rows = [row_of[key] for key in table.leaving if key in row_of]
     named = [
         encoded.names.row_of(Key(key.namespace, pod))
@@ -47,12 +52,17 @@ def _leaving(tasks: Tasks, encoded: Encoded, table: EvictionTable, row_of: dict[
     ]
     some = [task for task in named if task >= 0 and tasks.state[task] in _HOLDS_A_PLACE]
     if not rows and not some:
-        return tasks
+        return tasks, encoded.told
     mine, state = np.isin(tasks.gang, rows), tasks.state.copy()
+    noticed = [row_of[k] for k, on in table.leaving.items() if k in row_of and on == {TOLD}]
+    runs_on = np.isin(tasks.gang, noticed) & np.isin(state, _HOLDS_A_PLACE)
+    runs_on[some] = True
+    runs_on &= ~np.isin(tasks.gang, [row for row in rows if row not in noticed])
+    told = np.flatnonzero(runs_on)
     state[some] = TaskState.RELEASING
     state[mine & np.isin(state, _HOLDS_A_PLACE)] = TaskState.RELEASING
     state[mine & (state == TaskState.PENDING)] = TaskState.GATED
-    return dataclasses.replace(tasks, state=state)
+    return dataclasses.replace(tasks, state=state), (told, tasks.state[told])
 
 
 def _nominated(

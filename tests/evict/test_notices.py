@@ -73,6 +73,8 @@ def test_a_gang_is_told_and_keeps_running_until_its_deadline() -> None:
         assert any(reason == "EvictionNotice" for reason, _ in world.events("low"))
         world.run(45)
         assert len(world.running("low")) == 4
+        assert world.group("low")["status"]["phase"] == "Running"
+        assert world.store.get(R.QUEUE, "b")["status"]["allocated"]["nvidia.com/gpu"] == "8"
         assert not world.running("own")
         assert world.until(lambda: len(world.running("own")) == 4, 60), "the hold covered the grace"
         assert world.cluster.clock.now() - now >= 58
