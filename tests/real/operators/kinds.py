@@ -40,14 +40,14 @@ class Kind:
 
     def workload(self, route: str, size: str) -> tuple[str, list[Object]]:
         """The name and the manifests of a workload that fits, or that is too big by one pod."""
-        place = {} if size == FITS else _lone_place()
+        place = {} if size == FITS else lone_place()
         gpus = 1 if size == FITS else 8
         name = f"{self.name}-{size}"
         made = self.make(name, Style(ours=route == TEMPLATE, gpus=gpus, place=place))
         return name, made if isinstance(made, list) else [made]
 
 
-def _lone_place() -> Object:
+def lone_place() -> Object:
     """Onto the lone node, which has GPUs for one of the pods and no more."""
     toleration = {"key": LONE, "operator": "Exists", "effect": "NoSchedule"}
     return {"nodeSelector": {LONE: "true"}, "tolerations": [toleration]}

@@ -10,7 +10,7 @@ from kai_ray.api import labels as L
 from kai_ray.cluster.port import ApiError, Object
 from tests.real.operators import workloads as w
 from tests.real.operators.fleet import Fleet
-from tests.real.operators.kinds import ADMISSION, TEMPLATE
+from tests.real.operators.kinds import ADMISSION, TEMPLATE, lone_place
 from tests.real.operators.seen import all_bound, node_of
 from tests.real.operators.workloads import Style
 
@@ -59,11 +59,12 @@ def ended(job: Object) -> str:
 
 
 def test_an_elastic_job_starts_with_its_least_and_grows(fleet: Fleet) -> None:
-    """Three of its workers fit on no single node, but two do: the third comes when it can."""
-    place = {"nodeSelector": {"kubernetes.io/hostname": "gpu-15"}}
-    fleet.submit(TEMPLATE, w.elastic_job("stretches", Style(True, 3, place), 2, 3))
+    """Where there is room for two of its three workers, two start."""
+    fleet.submit(TEMPLATE, w.elastic_job("stretches", Style(True, 3, lone_place()), 2, 3))
     pods = fleet.seen.wait(TEMPLATE, "stretches", lambda ps: sum(map(bool, map(node_of, ps))) == 2)
     assert sorted(bool(node_of(pod)) for pod in pods) == [False, True, True]
+    pods = fleet.seen.wait(TEMPLATE, "stretches", all_bound(3))
+    assert len(pods) == 3 and all(node_of(pod) for pod in pods)
 
 
 def test_each_group_of_a_leader_worker_set_is_a_gang(fleet: Fleet) -> None:

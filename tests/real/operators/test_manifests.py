@@ -12,7 +12,7 @@ from tests.real.operators.fleet import SAMPLES, Fleet
 
 #: One of each kind that its release shows: plain, with a submitter, with claims on the first GPU.
 CHOSEN = (
-    "kuberay/ray-job.sample",
+    "kuberay/ray-job.light-weight-submitter",
     "kuberay/ray-cluster.autoscaler-v2",
     "kuberay/ray-service.sample",
     "training-operator/pytorch--smoke-dist--pytorch_job_sendrecv",

@@ -14,6 +14,7 @@ from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import Object
+from kai_ray.cluster.runtime import Runtime
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.real.operators.fleet import Fleet, resource_of
@@ -41,27 +42,39 @@ def test_the_same_pods(submitted: Fleet, kind: Kind, route: str) -> None:
     assert made == wanted, differences(wanted, made)
 
 
+class FirstSeen:
+    """Pods as they were made, in a cluster whose time jumps."""
+
+    name = "first-seen"
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Object] = {}
+
+    def setup(self, runtime: Runtime) -> None:
+        def look(old: Object | None, new: Object | None) -> None:
+            if new is not None:
+                self.pods.setdefault(new["metadata"]["uid"], new)
+
+        runtime.informer(R.POD).on_change(look)
+
+    def reconcile(self, key: str) -> float | None:
+        return None
+
+
 def stand_in_pods(namespace: str, name: str, manifests: list[Object]) -> list[Object]:
     flag = L.SCHEDULER_NAME if namespace == FLAG else ""
     pools = ClusterConfig.short("16x8").node_pools
     config = ClusterConfig(node_pools=pools, ray_batch_scheduler=flag)
-    clock, placer = VirtualClock(), FirstFit()
-    seen: dict[str, Object] = {}
-    with EmbeddedCluster(config, clock, scheduling=False, extra=[placer]) as cluster:
+    seen = FirstSeen()
+    extra = [FirstFit(), seen]
+    with EmbeddedCluster(config, VirtualClock(), scheduling=False, extra=extra) as cluster:
         cluster.client.create(R.NAMESPACE, {"metadata": {"name": namespace}})
         for manifest in manifests:
             meta = {"namespace": namespace, **manifest["metadata"]}
             cluster.client.create(resource_of(manifest), {**manifest, "metadata": meta})
-
-        def look() -> bool:
-            for pod in cluster.client.list(R.POD, namespace).items:
-                if pod["metadata"]["name"].startswith(f"{name}-"):
-                    seen.setdefault(pod["metadata"]["uid"], pod)
-            return False
-
-        cluster.run_until(look, VIRTUAL_S)
+        cluster.run_for(VIRTUAL_S)
         assert cluster.runtime.errors == 0 and cluster.refusals == []
-    return list(seen.values())
+    return [p for p in seen.pods.values() if p["metadata"]["name"].startswith(f"{name}-")]
 
 
 def comparable(pods: list[Object], kind: Kind) -> list[str]:
