@@ -28,8 +28,10 @@ log = logging.getLogger(__name__)
 PATH = "/admit"
 #: An API server takes objects up to 3 MiB, and sends the old one along with the new one.
 LARGEST_BODY = 8 * 2**20
+#: All bodies that are being read or answered, together.
+MOST_HELD = 256 * 2**20
 LARGEST_HEADERS = 64 * 2**10
-CONCURRENT = 256
+CONCURRENT = 1024
 WORKERS = 8
 BODY_WITHIN_S = 10.0
 _START_S = 20.0
@@ -51,6 +53,7 @@ class WebhookServer:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._workers = ThreadPoolExecutor(WORKERS, "admission")
+        self._held = 0  # bytes of bodies; only the server's own thread counts
         self._server: uvicorn.Server | None = None
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -137,12 +140,34 @@ class WebhookServer:
             return 404, b"reviews go to /admit\n"
         if scope["method"] != "POST":
             return 405, b"reviews are posted\n"
+        parts: list[bytes] = []
         try:
-            raw = await asyncio.wait_for(_body(receive), BODY_WITHIN_S)
+            problem = await asyncio.wait_for(self._read(receive, parts), BODY_WITHIN_S)
+            return problem or await self._review(b"".join(parts))
         except TimeoutError:
             return 408, b"the body did not come\n"
-        if raw is None:
-            return 413, f"more than {LARGEST_BODY} bytes\n".encode()
+        finally:
+            self._held -= sum(len(part) for part in parts)
+
+    async def _read(self, receive: Any, parts: list[bytes]) -> tuple[int, bytes] | None:
+        """Fills `parts` with the body; what is wrong if it is too large, here or for now."""
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return 400, b"the body is not complete\n"
+            part = message.get("body", b"")
+            parts.append(part)
+            self._held += len(part)
+            size += len(part)
+            if size > LARGEST_BODY:
+                return 413, f"more than {LARGEST_BODY} bytes\n".encode()
+            if self._held > MOST_HELD:
+                return 503, b"too many reviews at a time\n"
+            if not message.get("more_body"):
+                return None
+
+    async def _review(self, raw: bytes) -> tuple[int, bytes]:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.run_in_executor(
@@ -154,20 +179,3 @@ class WebhookServer:
             log.exception("a review could not be answered")
             return 500, b"internal error: see the log\n"
         return 200, found
-
-
-async def _body(receive: Any) -> bytes | None:
-    """The whole body; None if it is too large."""
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b""
-        part = message.get("body", b"")
-        size += len(part)
-        if size > LARGEST_BODY:
-            return None
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)

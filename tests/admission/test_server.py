@@ -113,6 +113,18 @@ def test_what_cannot_be_answered_is_said_so(
     assert _post(server, generation.ca, _review(objects.queue("fine"))).status == 200
 
 
+def test_bodies_together_are_bounded(
+    server: WebhookServer, generation: certificates.Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = _review(objects.queue("fine"))
+    with monkeypatch.context() as patched:
+        patched.setattr("kai_ray.admission.server.MOST_HELD", len(fine) - 1)
+        assert _post(server, generation.ca, fine).status == 503
+    for _ in range(3):  # what was turned away is not counted on
+        assert _post(server, generation.ca, fine).status == 200
+    assert server._held == 0
+
+
 def test_nothing_but_posts(server: WebhookServer, generation: certificates.Generation) -> None:
     with _client(generation.ca) as client:
         assert client.request("GET", f"https://127.0.0.1:{server.port}/admit").status == 405
