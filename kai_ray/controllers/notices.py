@@ -32,13 +32,13 @@ from kai_ray.controllers.eviction_words import tell_evicted
 from kai_ray.controllers.grace import wants_signal
 from kai_ray.controllers.notice_board import NoticeBoard
 from kai_ray.controllers.notice_record import Notice, notices_of, with_notice
+from kai_ray.controllers.suspensions import BY_GROUP, group_texts
 from kai_ray.controllers.victims import PodRef, uid_of
 from kai_ray.encode import Encoder
 from kai_ray.encode.eviction_facts import TOLD
 from kai_ray.encode.settings import EncodeConfig, in_shard
 from kai_ray.scheduler.reason import Reason
 
-_BY_GROUP = "notices-group"
 #: A checkpoint may be dated by a clock that goes before ours by this much.
 _SKEW_S = 60.0
 _LOOK_AGAIN_S = 5.0
@@ -72,7 +72,7 @@ class Notices:
         self._drains.setup(runtime)
         self._board.setup(runtime)
         self._pods = runtime.informer(kinds.POD)
-        self._pods.add_index(_BY_GROUP, _group_texts)
+        self._pods.add_index(BY_GROUP, group_texts)
         self._pods.on_change(self._pod_seen)
         self._groups = runtime.informer(kinds.POD_GROUP)
         self._groups.on_change(self._group_seen)
@@ -82,7 +82,7 @@ class Notices:
             return
         pod = new if new is not None else old
         assert pod is not None
-        for text in _group_texts(pod):
+        for text in group_texts(pod):
             if _key(text) in self._known:
                 self._runtime.enqueue(self.name, text)
 
@@ -270,7 +270,7 @@ class Notices:
     def _placed(self, group: Object, notice: Notice) -> list[Object]:
         """Pods that the notice is for and that hold a place, those that end included."""
         if notice.whole:
-            found = self._pods.by_index(_BY_GROUP, _text(key_of(group)))
+            found = self._pods.by_index(BY_GROUP, _text(key_of(group)))
         else:
             known = ((r, self._pods.get(r.key.name, r.key.namespace)) for r in notice.pods)
             found = [p for r, p in known if p is not None and uid_of(p) == r.uid]
@@ -302,11 +302,6 @@ def _runs(pod: Object) -> bool:
 
 def _ended(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
-
-
-def _group_texts(pod: Object) -> tuple[str, ...]:
-    group = _annotations(pod).get(names.POD_GROUP)
-    return (f"{pod['metadata'].get('namespace') or ''}/{group}",) if group else ()
 
 
 def _annotations(obj: Object) -> dict[str, str]:

@@ -22,7 +22,9 @@ from kai_ray.encode import Encoder
 from kai_ray.encode.settings import in_shard
 
 _BY_MASTER = "suspensions-master"
-_BY_OWNER, _BY_GROUP = "suspensions-owner", "suspensions-group"
+_BY_OWNER = "suspensions-owner"
+#: Index of pods by "namespace/group" of their annotation.
+BY_GROUP = "pods-by-group"
 #: An operator that has not begun to end pods after this long does not obey the switch.
 _UNHEARD_S = 15.0
 #: Pods may take this long to end before the workload is put back while they still do.
@@ -47,7 +49,7 @@ class Suspensions:
         self._groups = runtime.informer(kinds.POD_GROUP)
         self._groups.add_index(_BY_OWNER, _owners)
         self._pods = runtime.informer(kinds.POD)
-        self._pods.add_index(_BY_GROUP, _group_of)
+        self._pods.add_index(BY_GROUP, group_texts)
         for resource in GANG_KINDS:
             informer = runtime.informer(resource)
             informer.add_index(_BY_MASTER, _masters)
@@ -224,7 +226,7 @@ class Suspensions:
         self._runtime.informer(resource).remember(answer)
 
     def _placed(self, group: Key) -> list[Object]:
-        pods = self._pods.by_index(_BY_GROUP, f"{group.namespace}/{group.name}")
+        pods = self._pods.by_index(BY_GROUP, f"{group.namespace}/{group.name}")
         return [
             p
             for p in pods
@@ -256,7 +258,7 @@ def _masters(workload: Object) -> tuple[str, ...]:
     return (_text(found.resource, found.key),)
 
 
-def _group_of(pod: Object) -> tuple[str, ...]:
+def group_texts(pod: Object) -> tuple[str, ...]:
     meta = pod["metadata"]
     annotations = meta.get("annotations")
     group = annotations.get(names.POD_GROUP) if isinstance(annotations, dict) else None
