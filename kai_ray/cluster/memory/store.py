@@ -457,20 +457,14 @@ class MemoryStore:
         old: Object | None,
         dry_run: bool,
     ) -> Object:
+        user, warn = current_user(), current_warn()
         for plugin in self.admission:
             only = getattr(plugin, "resources", None)
             if only is not None and served.resource not in only:
                 continue
             own = new if operation == "CREATE" else clone(new)
             request = AdmissionRequest(
-                operation,
-                served.resource,
-                "",
-                own,
-                old,
-                current_user(),
-                dry_run,
-                current_warn(),
+                operation, served.resource, "", own, old, user, dry_run, warn
             )
             new = plugin.admit(request, self)
         return new
