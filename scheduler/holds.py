@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .actions.attempt import Attempt
+from .ledger import Ledger
 from .session import Session
 from .snapshot import TaskState
 
@@ -57,16 +58,30 @@ def _nominated(session: Session, gang: int) -> int:
 def _keep_free(session: Session, gang: int, attempt: Attempt) -> None:
     """Books the room of nominated pods that were not placed, so that nobody takes it."""
     kept = session.kept_free.setdefault(gang, [])
-    ledger, request = session.ledger, session.snapshot.classes.request
+    ledger = session.ledger
     for _, (_, pods, klass, nominated) in attempt.runs:
         if nominated < 0:
             continue
         node = int(ledger.position[nominated])
-        free = ledger.idle[:, node] + ledger.releasing[:, node]
-        if bool((free >= request[:, klass] * pods).all()):
+        if _fits(ledger, klass, node, pods):
             ledger.book(klass, node, 0, pods, 0)
             kept.append((klass, node, pods))
     ledger.keep()
+
+
+def _fits(ledger: Ledger, klass: int, node: int, pods: int) -> bool:
+    """Whether the room of pods is there once others have left, that of their claims included."""
+    free = ledger.idle[:, node] + ledger.releasing[:, node]
+    gpus = ledger.gpus
+    if gpus is not None and gpus.shares[klass]:
+        return False  # on which devices nobody knows yet
+    for claim in gpus.claims_of[klass] if gpus is not None else ():
+        if claim.node not in (-1, node) or claim.room() < pods:
+            return False
+        if not claim.taken_later:
+            free = free - claim.charge
+    need = ledger.snapshot.classes.request[:, klass] * pods
+    return bool((free >= need).all())
 
 
 def give_back(session: Session, gang: int) -> None:
