@@ -80,8 +80,7 @@ _WRITE: dict[tuple[Resource, str], tuple[str, ...]] = {
     (kinds.POD, ""): ("patch", "delete"),  # gang and grants of a pod; eviction
     (kinds.POD, "status"): ("patch",),  # why it waits, why it goes
     (kinds.POD, "binding"): ("create",),
-    (kinds.POD, "eviction"): ("create",),
-    (kinds.EVENT, ""): ("create", "patch"),
+    (kinds.EVENT, ""): ("get", "create", "patch"),
     (kinds.NODE, ""): ("patch",),  # quarantine
     (kinds.PVC, ""): ("patch",),  # the node that a volume is made for
     (kinds.CONFIG_MAP, ""): ("create", "update"),  # devices of a pod that shares GPUs
