@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
+from kai_ray.cluster.clock import rfc3339
 from kai_ray.cluster.port import ApiError, Object
 from tests.real.operators import workloads as w
 from tests.real.operators.fleet import Fleet
@@ -199,6 +201,41 @@ def test_a_job_whose_cluster_alone_is_gone_is_begun_again_by_its_backoff_limit(
     assert found["status"]["rayClusterName"] not in ("", before)
     assert found["status"]["failed"] == 1
     remove(fleet, job)
+
+
+def test_a_gang_is_told_and_goes_as_soon_as_it_has_saved(fleet: Fleet, place: Object) -> None:
+    style = Style(ours=True, gpus=GPUS, place=place)
+    job = w.training_job("PyTorchJob", "told", style, {"Worker": 2})
+    job["metadata"]["annotations"] = {L.EVICTION_GRACE: "5m"}
+    for role in job["spec"]["pytorchReplicaSpecs"].values():
+        (role["template"].get("metadata") or {}).get("annotations", {}).clear()
+    fleet.submit(TEMPLATE, job)
+
+    def pods() -> list[Object]:
+        labels = "training.kubeflow.org/job-name=told"
+        found = fleet.plane.port.list(R.POD, TEMPLATE, labels=labels).items
+        return [p for p in found if (p.get("status") or {}).get("phase") == "Running"]
+
+    assert fleet.until(lambda: len(pods()) == 2)
+    one = better("better-than-told", place)
+    fleet.submit(TEMPLATE, one)
+    assert fleet.until(lambda: all(map(told, [fleet.get(TEMPLATE, job), *pods()])))
+    assert told(fleet.get(TEMPLATE, job))["reason"] == "Preempted"
+    assert not bound(fleet, "better-than-told")(), "it has five minutes"
+    assert len(pods()) == 2
+    saved = {"metadata": {"annotations": {L.CHECKPOINT_TIME: rfc3339(time.time())}}}
+    for pod in pods():
+        fleet.plane.port.patch(R.POD, pod["metadata"]["name"], saved, TEMPLATE)
+    assert fleet.until(bound(fleet, "better-than-told"), 30)
+    remove(fleet, one)
+    assert fleet.until(lambda: len(pods()) == 2, 60), "it was resumed"
+    assert not told(fleet.get(TEMPLATE, job))
+    remove(fleet, job)
+
+
+def told(obj: Object) -> dict[str, str]:
+    text = (obj["metadata"].get("annotations") or {}).get(L.EVICTION_NOTICE)
+    return json.loads(text) if text else {}
 
 
 def _in_order(words: list[str], *wanted: str) -> bool:
