@@ -136,6 +136,9 @@ class Life:
         twice = [d for d in given_twice(world) if not self._only_looked_at(d)]
         assert not twice, twice
         assert not world.kubelet.refused, world.kubelet.refused
+        last = world.control.loop.last
+        wrong = [p for p in last.encoded.problems if "fail" in p.mend] if last else []
+        assert not wrong, wrong
         for pod in world.client.list(R.POD).items:
             node = pod["spec"].get("nodeName")
             if not node or pod["status"]["phase"] not in ("Pending", "Running"):
