@@ -233,6 +233,25 @@ def test_a_patch_cannot_rename(port: Port, ns: str) -> None:
 # --- server-side apply ---------------------------------------------------------------------------
 
 
+def test_a_patch_may_ask_for_the_version_and_the_object_that_were_seen(port: Port, ns: str) -> None:
+    seen = port.create(r.CONFIG_MAP, config(ns, "m", a="1"))["metadata"]
+    port.patch(r.CONFIG_MAP, "m", {"data": {"a": "2"}}, ns)
+    stale = {"metadata": {"resourceVersion": seen["resourceVersion"]}, "data": {"a": "3"}}
+    with pytest.raises(Conflict):
+        port.patch(r.CONFIG_MAP, "m", stale, ns)
+    now = port.get(r.CONFIG_MAP, "m", ns)
+    assert now["data"] == {"a": "2"}
+    fresh = {k: now["metadata"][k] for k in ("uid", "resourceVersion")}
+    made = port.patch(r.CONFIG_MAP, "m", {"metadata": fresh, "data": {"a": "4"}}, ns)
+    assert made["data"] == {"a": "4"}
+    other = {"uid": "00000000-0000-0000-0000-000000000000"}
+    with pytest.raises((Conflict, Invalid)):
+        port.patch(r.CONFIG_MAP, "m", {"metadata": other, "data": {"a": "5"}}, ns)
+    with pytest.raises(Conflict):
+        seen = {**other, "resourceVersion": fresh["resourceVersion"]}
+        port.patch(r.CONFIG_MAP, "m", {"metadata": seen, "data": {"a": "5"}}, ns)
+
+
 def _apply(port: Port, obj: Object, manager: str, *, force: bool = False) -> Object:
     meta, kind = obj["metadata"], r.BY_KIND[obj["apiVersion"], obj["kind"]]
     return port.patch(
