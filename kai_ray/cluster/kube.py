@@ -23,7 +23,7 @@ from .resources import POD
 
 FIELD_MANAGER = "kai-ray"
 CONNECTIONS = 16
-BESIDE = 8  # requests of other threads than those of `batch`, whose connections are kept too
+BESIDE = 24  # requests of other threads than those of `batch`, whose connections are kept too
 PATCH_CONTENT: Mapping[PatchType, str] = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",

@@ -47,7 +47,8 @@ class Runtime:
     `max_age_s`: while the news of a kind that somebody needs are older, nothing is reconciled.
     `resync_s`: every cache is compared with a fresh list this often. `may_act`: False (a standby
     without the lease) keeps the caches up to date and lets keys wait. `writers`: how many writes of
-    `post` may be under way while the loop goes on; 0: the loop waits for them.
+    `post` may be under way while the loop goes on, and how many urgent ones beside them; (0, 0):
+    the loop waits for all.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Runtime:
         max_age_s: float = float("inf"),
         resync_s: float = float("inf"),
         may_act: Callable[[], bool] = lambda: True,
-        writers: int = 0,
+        writers: tuple[int, int] = (0, 0),
     ) -> None:
         self.port = port
         self.clock = clock
@@ -79,7 +80,7 @@ class Runtime:
         self._order = itertools.count()
         self._signal = threading.Event()
         self._stop = threading.Event()
-        self._ahead = Ahead(writers, self._signal.set) if writers else None
+        self._ahead = [Ahead(n, self._signal.set) for n in writers if n]
         self.errors = 0
 
     def informer(self, resource: Resource) -> Informer:
@@ -130,10 +131,13 @@ class Runtime:
         heapq.heappush(self._due, (when, next(self._order), controller, key))
         self._signal.set()
 
-    def post(self, writes: Sequence[Write], then: Then) -> None:
-        """Sends writes that no decision waits for; `then` gets the answers, in the loop."""
-        if self._ahead is not None:
-            self._ahead.send(writes, then)
+    def post(self, writes: Sequence[Write], then: Then, *, urgent: bool = False) -> None:
+        """Sends writes that the loop need not wait for; `then` gets the answers, in the loop.
+
+        urgent: somebody waits for what is written, so it does not queue behind statuses.
+        """
+        if self._ahead:
+            self._ahead[-1 if urgent else 0].send(writes, then)
         else:
             then(self.port.batch(writes))
 
@@ -145,7 +149,7 @@ class Runtime:
         while not self._stop.is_set():
             self.round_s = steady_s()
             changed = sum(self._pump(informer) for informer in self._all())
-            changed += self._ahead.take() if self._ahead is not None else 0
+            changed += sum(lane.take() for lane in self._ahead)
             if not self._works():
                 return self.clock.now() + STANDBY_S
             ran = self._run_due()
@@ -272,7 +276,7 @@ class Runtime:
 
     def close(self) -> None:
         self.stop()
-        if self._ahead is not None:
-            self._ahead.close()
+        for lane in self._ahead:
+            lane.close()
         for informer in self._informers.values():
             informer.close()

@@ -9,6 +9,7 @@ happened, so a restart loses nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from kai_ray.cluster import resources as kinds
@@ -112,6 +113,7 @@ class Binder:
         return None
 
     def _resend(self, grants: list[Grant]) -> None:
+        grants = [g for g in grants if not g.flying]
         gone = [g for g in grants if not self._valid(g)]
         for g in gone:
             self._give_back(g)
@@ -137,9 +139,19 @@ class Binder:
         form = request if self._by_request else binding
         ready = self._with_devices(self._with_claims(self._with_shares(grants)))
         writes = [form(port, g, self._config) for g in ready]
-        for g, outcome in zip(ready, port.batch(writes) if writes else (), strict=True):
+        groups = list(dict.fromkeys(g.group for g in grants))
+        if not writes:
+            self._sent(groups, [], [])
+            return
+        for g in ready:
+            g.flying = True
+        self._runtime.post(writes, partial(self._sent, groups, ready), urgent=True)
+
+    def _sent(self, groups: list[Key], ready: list[Grant], outcomes: list[Any]) -> None:
+        for g, outcome in zip(ready, outcomes, strict=True):
+            g.flying = False
             self._settle(g, outcome)
-        for group in dict.fromkeys(g.group for g in grants):
+        for group in groups:
             self._after(group)
 
     def _with_claims(self, grants: list[Grant]) -> list[Grant]:
@@ -193,7 +205,8 @@ class Binder:
 
     def _give_up(self, group: Key) -> None:
         """What is left of a gang is not bound, but for what may have been already."""
-        for g in [g for g in self._open.get(group, {}).values() if not g.unsure]:
+        mine = self._open.get(group, {}).values()
+        for g in [g for g in mine if not g.unsure and not g.flying]:
             self.refuse(g.pod, g.uid)
             self._forget(g)
 

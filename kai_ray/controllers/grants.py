@@ -29,7 +29,8 @@ _DEVICES = uuid.UUID("5f0f3c1e-6f0a-4c55-9a43-2f6f3c1d8e21")
 
 @dataclass(slots=True)
 class Grant:
-    """A decision for one pod. `unsure`: it may have happened, and nobody could be asked yet."""
+    """A decision for one pod. `unsure`: it may have happened, and nobody could be asked yet;
+    `flying`: its write is under way."""
 
     pod: Key
     uid: str
@@ -45,6 +46,7 @@ class Grant:
     claims: tuple[ClaimGrant, ...] = ()  # what its resource claims get
     short: str = ""  # why there is no device for it after all
     unsure: bool = False
+    flying: bool = False
 
 
 def grants_of(encoded: Encoded, plan: Plan, kept_on: Callable[[str], set[str]]) -> list[Grant]:

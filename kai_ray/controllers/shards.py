@@ -226,8 +226,8 @@ class _View:
     def need(self, *resources: Resource) -> None:
         self._runtime.need(*resources)
 
-    def post(self, writes: Sequence[Write], then: Then) -> None:
-        self._runtime.post(writes, then)
+    def post(self, writes: Sequence[Write], then: Then, *, urgent: bool = False) -> None:
+        self._runtime.post(writes, then, urgent=urgent)
 
     def wake(self) -> None:
         self._runtime.wake()

@@ -27,8 +27,8 @@ class ManagerConfig:
     """No decision on older news: while a watch that matters says nothing for longer, all waits."""
     resync_s: float = 600.0
     """How often caches are compared with a fresh list, for what a watch may have missed."""
-    writers: int = 4
-    """Statuses and events under way at a time; binds have all other connections."""
+    writers: tuple[int, int] = (4, 16)
+    """Writes under way at a time: statuses and events; PodGroups and binds, which pods wait for."""
     state: Path | None = None
     """Folder of the history of usage, where that is kept in files."""
 

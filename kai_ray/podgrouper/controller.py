@@ -79,7 +79,7 @@ class Podgrouper:
         self.reader = ClusterReader(port)
         self.members = Members(self.reader, self.settings)
         self.reporter = Reporter(say)
-        self.writer = Writer(self.reader, self.reporter, self.settings)
+        self.writer = Writer(self.reader, self.reporter, self.settings, self._enqueue)
         self._runtime: Runtime | None = None
 
     def member_of(self, pod: Object) -> Membership | None:
@@ -207,8 +207,7 @@ class Podgrouper:
         if not self._writes:
             return None
         if key == _CREATE:
-            for asker in self.writer.send():
-                self._enqueue(asker)
+            self.writer.send()
             return None
         kind, namespace, name = key.split("|", 2)
         group, _, kind = kind.rpartition("/")

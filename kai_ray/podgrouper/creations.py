@@ -7,9 +7,14 @@ reach the workload.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.informer import Informer
-from kai_ray.cluster.port import ApiError, Key, Object, Port, Write, key_of
+from kai_ray.cluster.port import ApiError, Key, Object, Write, key_of
+from kai_ray.cluster.runtime import Runtime
 
 
 def is_pod_key(key: str) -> bool:
@@ -17,10 +22,13 @@ def is_pod_key(key: str) -> bool:
 
 
 class Creations:
-    """`later` collects, `send` creates and answers which of the askers should look again."""
+    """`later` collects, `send` creates; who should look again is handed to `again`."""
 
-    def __init__(self) -> None:
+    def __init__(self, again: Callable[[str], None]) -> None:
+        """again: told the keys of workloads, and of those who were refused."""
+        self._again = again
         self._waiting: dict[Key, tuple[Object, str]] = {}
+        self._flying: set[Key] = set()
         self._alone: set[Key] = set()
 
     def later(self, group: Object, asker: str) -> bool:
@@ -32,29 +40,28 @@ class Creations:
         if key in self._alone:
             self._alone.discard(key)
             return False
-        self._waiting.setdefault(key, (group, asker))
+        if key not in self._flying:
+            self._waiting.setdefault(key, (group, asker))
         return True
 
-    def send(self, port: Port, cache: Informer) -> list[str]:
-        """Creates what waits, unless it is there by now.
-
-        Who was refused looks again; so do workloads, which may have more to say on their group.
-        """
-        waiting = {
-            key: found
-            for key, found in self._waiting.items()
-            if cache.get(key.name, key.namespace) is None
-        }
+    def send(self, runtime: Runtime, cache: Informer) -> None:
+        """Creates what waits, unless it is there by now."""
+        port, askers, writes = runtime.port, dict[Key, str](), list[Write]()
+        for key, (group, asker) in self._waiting.items():
+            if cache.get(key.name, key.namespace) is None:
+                askers[key] = asker
+                writes.append(Write(port.create, (kinds.POD_GROUP, group)))
         self._waiting = {}
-        answers = port.batch(
-            [Write(port.create, (kinds.POD_GROUP, g)) for g, _ in waiting.values()]
-        )
-        askers: list[str] = []
-        for (key, (_, asker)), answer in zip(waiting.items(), answers, strict=True):
+        if writes:
+            self._flying.update(askers)
+            runtime.post(writes, partial(self._sent, askers, cache), urgent=True)
+
+    def _sent(self, askers: dict[Key, str], cache: Informer, answers: list[Any]) -> None:
+        self._flying.difference_update(askers)
+        for (key, asker), answer in zip(askers.items(), answers, strict=True):
             if isinstance(answer, ApiError):
                 self._alone.add(key)
             else:
                 cache.remember(answer)
             if key in self._alone or not is_pod_key(asker):
-                askers.append(asker)
-        return askers
+                self._again(asker)

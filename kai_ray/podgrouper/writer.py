@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kai_ray.api import labels as keys
 from kai_ray.cluster import resources as kinds
@@ -29,11 +29,18 @@ _ENDED = ("Succeeded", "Failed")
 class Writer:
     """Writes only where something changed. Reads from the caches of its reader."""
 
-    def __init__(self, reader: ClusterReader, reporter: Reporter, settings: Settings) -> None:
+    def __init__(
+        self,
+        reader: ClusterReader,
+        reporter: Reporter,
+        settings: Settings,
+        again: Callable[[str], None],
+    ) -> None:
+        """again: told the keys that should look again at a group that was created for them."""
         self.reader = reader
         self.reporter = reporter
         self.settings = settings
-        self._creations = Creations()
+        self._creations = Creations(again)
         self._runtime: Runtime | None = None
 
     def attach(self, runtime: Runtime) -> None:
@@ -133,10 +140,10 @@ class Writer:
             cache.remember(port.update(kinds.POD_GROUP, updated))
         self.reporter.mark_group(existing, None)
 
-    def send(self) -> list[str]:
-        """Creates the PodGroups that were asked for; the keys that should look at them again."""
+    def send(self) -> None:
+        """Creates the PodGroups that were asked for."""
         assert self._runtime is not None
-        return self._creations.send(self._runtime.port, self.reader.cache(kinds.POD_GROUP))
+        self._creations.send(self._runtime, self.reader.cache(kinds.POD_GROUP))
 
     def _live_pods(self, group: Group) -> list[Object]:
         if not group.sub_groups:

@@ -22,7 +22,7 @@ from kai_ray.manager.config import ManagerConfig
 from kai_ray.manager.manager import Life
 
 SPACE = "kube-system"
-CONFIG = ManagerConfig(control=ControlConfig(period_s=0.1), max_age_s=float("inf"), writers=0)
+CONFIG = ManagerConfig(control=ControlConfig(period_s=0.1), max_age_s=float("inf"), writers=(0, 0))
 _WRITES = ("create", "update", "patch", "delete", "bind", "evict")
 
 

@@ -85,7 +85,7 @@ def test_after_the_end_nobody_is_told() -> None:
 def test_the_loop_goes_on_while_a_write_hangs() -> None:
     """A slow server keeps statuses waiting, and nothing else."""
     store, free = MemoryStore(), threading.Event()
-    runtime = Runtime(store, SystemClock(), writers=1)
+    runtime = Runtime(store, SystemClock(), writers=(1, 1))
     seen: list[str] = []
 
     class Controller:
@@ -98,10 +98,11 @@ def test_the_loop_goes_on_while_a_write_hangs() -> None:
             seen.append(key)
             if key == "status":
                 runtime.post([Write(free.wait, (PATIENCE_S,))], lambda _: seen.append("written"))
+                runtime.post([Write(str)], lambda _: seen.append("bound"), urgent=True)
                 runtime.enqueue(self.name, "decision")
 
     runtime.add(Controller())
-    assert runtime.run_until(lambda: "decision" in seen, PATIENCE_S)
+    assert runtime.run_until(lambda: {"decision", "bound"} <= set(seen), PATIENCE_S)
     assert "written" not in seen
     free.set()
     assert runtime.run_until(lambda: "written" in seen, PATIENCE_S)
