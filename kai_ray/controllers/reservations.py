@@ -248,7 +248,6 @@ class Reservations:
         meta = keeper["metadata"]
         if meta.get("deletionTimestamp"):
             return
-        self._claims.close(keeper)
         try:
             self._runtime.port.delete(
                 kinds.POD,
@@ -257,6 +256,7 @@ class Reservations:
                 uid=_uid(keeper),
                 resource_version=meta["resourceVersion"],
             )
+            self._claims.close(keeper)
         except NotFound:
             return
         except Conflict:

@@ -110,7 +110,7 @@ class Stage:
 
     def wrong(self) -> list[str]:
         """What must never be: seen on the way, or there now."""
-        return [*self.judge.wrong, *verdict(self.store, self.plugin)]
+        return [*self.judge.wrong, *verdict(self.store, self.plugin, self.plugin.nodes)]
 
 
 def _devices(pod: Object) -> list[str]:

@@ -7,6 +7,7 @@ device plugin's own book.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from decimal import Decimal
 
 from kai_ray.cluster import resources as r
@@ -54,10 +55,10 @@ class Judge:
                 self.wrong.append(f"{card[1]} of {node}: {users} pods hold {total} of it")
 
 
-def verdict(port: Port, plugin: DevicePlugin) -> list[str]:
-    """What is wrong with the cluster as it is, once it has come to rest."""
-    pods = port.list(r.POD).items
-    keepers = [p for p in pods if is_reservation(p) and p["spec"].get("nodeName")]
+def verdict(port: Port, plugin: DevicePlugin, nodes: Collection[str]) -> list[str]:
+    """What is wrong with these nodes as they are, once the cluster has come to rest."""
+    pods = [p for p in port.list(r.POD).items if p["spec"].get("nodeName") in nodes]
+    keepers = [p for p in pods if is_reservation(p)]
     kept = {(p["spec"]["nodeName"], p["metadata"]["labels"][_GROUP]): p for p in keepers}
     found: list[str] = []
     if len(kept) != len(keepers):

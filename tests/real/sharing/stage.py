@@ -44,6 +44,7 @@ class Stage:
         self.plugin = DevicePlugin(kubelet=kubelet)
         self.judge = Judge(CARD)
         self._managers: list[Manager] = []
+        self._nodes: list[str] = []
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Stage:
@@ -124,7 +125,7 @@ class Stage:
 
     def keepers(self) -> list[Object]:
         found = self._around.informer(r.POD).list("kai-resource-reservation")
-        return [p for p in found if p["spec"].get("nodeName") in self.plugin.nodes]
+        return [p for p in found if p["spec"].get("nodeName") in self._nodes]
 
     # ------------------------------------------------------------------ what comes of it
 
@@ -137,7 +138,7 @@ class Stage:
         return True
 
     def wrong(self) -> list[str]:
-        return [*self.judge.wrong, *verdict(self.port, self.plugin)]
+        return [*self.judge.wrong, *verdict(self.port, self.plugin, self._nodes)]
 
     def settles(self) -> list[str]:
         """What is wrong once the cluster has come to rest."""
@@ -160,13 +161,13 @@ class MemoryStage(Stage):
         for i in range(count):
             node = objects.node(f"sharing-{i}", gpus, labels=_LABELS | labels)
             self.port.create(r.NODE, node)
+            self._nodes.append(node["metadata"]["name"])
 
 
 class RealStage(Stage):
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(kubelet=False)
         self._plane = plane
-        self._nodes: list[str] = []
         self._ports: list[Any] = []
         self.port = plane.port
         self.namespace = plane.namespace("sharing")

@@ -42,7 +42,7 @@ def test_a_thousand_at_once(stage: Stage) -> None:
     stage.nodes(32, 8)
     stage.schedulers(1)
     stage.pods([f"p{i:03}" for i in range(1000)], fraction="0.25")
-    assert stage.until(lambda: len(stage.placed()) == 1000, 120), len(stage.placed())
+    assert stage.until(lambda: len(stage.placed()) == 1000, 300), len(stage.placed())
     assert _per_card(stage) == [4] * 250
     assert stage.settles() == []
     assert stage.plugin.refused == []
