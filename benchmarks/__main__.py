@@ -23,6 +23,7 @@ BENCHMARKS = {
     "topology": "benchmarks.topology",
     "cli_start": "benchmarks.cli_start",
     "e2e": "benchmarks.e2e",
+    "caches": "benchmarks.caches",
 }
 
 
