@@ -2,6 +2,7 @@
 #
 #   make demo       a cluster of 4 x 8 simulated GPUs on this machine, and workloads queueing on it
 #   make test       lint, types, architecture contracts and every test
+#   make parts      the real programs that tests run beside us, built once (docs/testing.md)
 #
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
