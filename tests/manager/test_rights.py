@@ -1,84 +1,97 @@
-"""Every write in the code has a rule, and a rule for writing has a write somewhere."""
+"""With the rights of the chart, and no others, jobs start, share cards, give way and return."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from pathlib import Path
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
 
-from kai_ray.cluster import resources as kinds
-from kai_ray.manager import rights
+import pytest
 
-ROOT = Path(kinds.__file__).parents[1]
-#: What runs in the process. Admission and its certificate have rules of their own place.
-PARTS = ("controllers", "podgrouper", "gpu", "ray", "cluster/leases.py")
-VERBS = ("create", "update", "patch", "delete")
-Right = tuple[str, str, str]  # group, resource[/subresource], verb
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.kube import KubePort
+from kai_ray.cluster.rest import RestServer
+from kai_ray.cluster.rest.users import User
+from kai_ray.manager import Manager, rights
+from kai_ray.sim.cluster_file import ClusterConfig
+from kai_ray.sim.embedded import EmbeddedCluster
+
+ACCOUNT = "system:serviceaccount:kai-scheduler:kai-ray"
+KINDS = {
+    k.kind: k
+    for k in (r.SERVICE_ACCOUNT, r.CLUSTER_ROLE, r.CLUSTER_ROLE_BINDING, r.ROLE, r.ROLE_BINDING)
+}
 
 
-def granted() -> set[Right]:
-    rules = [
-        *rights.cluster_rules(),
-        *rights.named_rules(),
-        *rights.namespace_rules(),
-        *rights.reservation_rules(),
-    ]
-    found = {
-        (group, resource, verb)
-        for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
+def _job(name: str, pods: int, gpus: int, priority: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {"priorityClassName": priority},
+            "annotations": {"kai.scheduler/batch-min-member": str(pods)},
+        },
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
     }
-    # The chart makes the lease with a rule that names none, as one to be created has no name yet.
-    return found | {(kinds.LEASE.group, kinds.LEASE.plural, "create")}
 
 
-def written() -> Iterator[tuple[Right, str]]:
-    """Writes whose kind stands in the code: `port.patch(kinds.POD, ...)`, or in a `Write`."""
-    for part in PARTS:
-        path = ROOT / part
-        for file in [path] if path.suffix else sorted(path.rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Call):
-                    found = _right(node)
-                    if found is not None:
-                        yield found, f"{file.relative_to(ROOT)}:{node.lineno}"
+def _half(name: str) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "app"}]
+    notes = {"gpu-fraction": "0.5"}
+    return {
+        "metadata": {"name": name, "namespace": "default", "annotations": notes},
+        "spec": {"schedulerName": "kai-scheduler", "containers": containers},
+    }
 
 
-def _right(call: ast.Call) -> Right | None:
-    func, args = call.func, list(call.args)
-    options = {k.arg: k.value for k in call.keywords}
-    if isinstance(func, ast.Name) and func.id == "Write" and len(args) >= 2:
-        func, tail = args[0], args[1]
-        if len(args) > 2 and isinstance(args[2], ast.Dict):
-            pairs = zip(args[2].keys, args[2].values, strict=True)
-            options = {k.value: v for k, v in pairs if isinstance(k, ast.Constant)}
-        args = list(tail.elts) if isinstance(tail, ast.Tuple) else []
-    if not isinstance(func, ast.Attribute) or func.attr not in VERBS or not args:
-        return None
-    kind = args[0]
-    if not isinstance(kind, ast.Attribute) or not isinstance(kind.value, ast.Name):
-        return None
-    resource = getattr(kinds, kind.attr, None)
-    if not isinstance(resource, kinds.Resource):
-        return None
-    below = options.get("subresource")
-    path = resource.plural
-    if isinstance(below, ast.Constant) and below.value:
-        path += f"/{below.value}"
-    return resource.group, path, func.attr
+def _wait(done: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.05)
 
 
-def test_every_write_has_a_rule() -> None:
-    rules = granted()
-    seen = list(written())
-    assert len(seen) > 20
-    missing = {where: right for right, where in seen if right not in rules}
-    assert not missing
+@pytest.mark.slow
+def test_no_right_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    tokens = {"token-of-administrator": "admin", "token-of-scheduler": User(ACCOUNT)}
+    with (
+        EmbeddedCluster(ClusterConfig.short("1x8"), scheduling=False) as cluster,
+        RestServer(cluster.store, tokens=tokens) as server,
+    ):
+        store = cluster.store
+        for name in ("kai-scheduler", "kai-resource-reservation"):
+            store.create(r.NAMESPACE, {"metadata": {"name": name}})
+        for made in rights.manifests("kai-ray", "kai-scheduler", "kai-resource-reservation"):
+            store.create(KINDS[made["kind"]], made)
+        cluster.start()
+        port = KubePort(server.connection("token-of-scheduler"), lean=True)
 
+        def running(prefix: str) -> int:
+            pods = store.list(r.POD, "default").items
+            return sum(
+                p["metadata"]["name"].startswith(prefix) and p["status"].get("phase") == "Running"
+                for p in pods
+            )
 
-def test_no_rule_is_wider_than_it_says() -> None:
-    for group, resource, verb in granted():
-        assert "*" not in (group, resource, verb)
-    assert not any(r == "secrets" and v in ("list", "watch") for _, r, v in granted())
+        try:
+            with Manager(port):
+                store.create(r.JOB, _job("low", 2, 3, "train"))
+                store.create(r.POD, _half("half"))
+                _wait(lambda: running("low") == 2 and running("half") == 1)
+                store.create(r.JOB, _job("high", 1, 5, "build-preemptible"))
+                _wait(lambda: running("high") == 1 and running("low") == 0)
+                store.delete(r.JOB, "high", "default")
+                _wait(lambda: running("low") == 2)
+        finally:
+            port.close()
+    refused = [x.getMessage() for x in caplog.records if "orbidden" in x.getMessage()]
+    assert not refused
