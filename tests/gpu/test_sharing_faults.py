@@ -14,6 +14,8 @@ from kai_ray.controllers.config import ControlConfig
 from tests.control.faults import Crash, FaultyPort, Mode
 from tests.gpu.stage import FAST, Stage
 
+pytestmark = pytest.mark.slow
+
 #: Two cards: both are opened, one is joined by a second pod, one by a larger share.
 ASKED = {"a": "0.5", "b": "0.5", "c": "0.6"}
 _BY_REQUEST = ControlConfig(period_s=0.05, bind_requests="always")
