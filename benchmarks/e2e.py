@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.e2e_load import Load, Timing, empty
-from tests.real.control_plane import API_SERVER, ETCD, ControlPlane
+from tests.real.control_plane import API_SERVER, CORE, ETCD, ControlPlane
 from tests.real.programs import Program
 
 OPTIONS: dict[str, Any] = {"nodes": 100, "pods": 800, "contenders": "bare,kube-scheduler,kai"}
+#: Real programs that it takes.
+PROGRAMS = (*CORE, "kube-scheduler")
 WARM_UP = 8
 LIMIT_S = 300.0
 KAI = "from kai_ray.cli import main; main()"
