@@ -31,7 +31,7 @@ Handler = Callable[[Object | None, Object | None], None]
 Index = Callable[[Object], Iterable[str]]
 
 PAGE = 500
-RETRY_FIRST_S, RETRY_LAST_S = 0.2, 30.0
+RETRY_FIRST_S, RETRY_LAST_S = 0.2, 8.0
 #: A kind that is not served, or that we may not read, is tried again after this long.
 ABSENT_S = 30.0
 #: The annotation of the bookmark that ends the initial events of a watch.

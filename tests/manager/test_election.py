@@ -214,7 +214,7 @@ class Faulty:
 FAULTS = (Unavailable("no answer"), Conflict("somebody wrote"), AlreadyExists("it is there"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_there_are_never_two_leaders_and_soon_one(seed: int) -> None:
     """Three candidates on faulty, slow wires, stopped and woken at random for ten minutes."""
