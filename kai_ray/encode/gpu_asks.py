@@ -26,6 +26,7 @@ _PROFILE = re.compile(r"nvidia\.com/mig-(?:\d+c\.)?(\d+)g\.(\d+)gb(?:[.+-][a-z0-
 _QUARTERS = {(1, 6), (2, 12), (4, 24)}
 _MOST_DEVICES = 1024
 _DIGITS = re.compile(r"[0-9]{1,15}")
+_DECIMAL = re.compile(r"[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
 class GpuAsk(NamedTuple):
@@ -84,10 +85,8 @@ def _needs_share(key: str, value: Any) -> None:
 
 
 def _portion(value: Any) -> float:
-    try:
-        found = float(value) if isinstance(value, str) and "_" not in value else math.nan
-    except ValueError:
-        found = math.nan
+    written = isinstance(value, str) and _DECIMAL.fullmatch(value)
+    found = float(value) if written else math.nan
     if not 0 < found < 1:  # NaN is not
         mend = f"{_shown(value)} is no part of a GPU: write a decimal between 0 and 1, such as 0.5"
         raise Malformed(_field(names.GPU_FRACTION), mend)

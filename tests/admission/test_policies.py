@@ -152,6 +152,7 @@ _MORE = st.dictionaries(
 
 @given(notes=_NOTES, more=_MORE, amount=st.sampled_from(["", "", "0", "1"]))
 @example(notes={"gpu-fraction": "0.5"}, more={}, amount="0")
+@example(notes={"gpu-fraction": "0.5 "}, more={}, amount="")
 @example(notes={"gpu-memory": "0" * 15 + "1"}, more={}, amount="")
 @example(notes={"gpu-memory": "0" * 14 + "1"}, more={}, amount="")
 @example(notes={"gpu-memory": "0" * 15}, more={}, amount="")
