@@ -30,8 +30,13 @@ def main(address: str) -> None:
     )
     known: dict[bytes, tuple[str, str]] = {}
     while True:
-        deaths = {n.node_id: n.death_info for n in nodes(b"", timeout=10).node_info_list}
-        for node in state(b"", timeout=10).cluster_resource_state.node_states:
+        try:
+            deaths = {n.node_id: n.death_info for n in nodes(b"", timeout=10).node_info_list}
+            states = state(b"", timeout=10).cluster_resource_state.node_states
+        except grpc.RpcError:  # it is not there yet, or busy
+            time.sleep(0.5)
+            continue
+        for node in states:
             death = deaths.get(node.node_id)
             reason = type(death).Reason.Name(death.reason) if death is not None else ""
             seen = autoscaler_pb2.NodeStatus.Name(node.status), reason

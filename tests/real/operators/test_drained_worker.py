@@ -79,9 +79,10 @@ def test_ray_has_begun_to_empty_a_worker_before_it_is_killed(
     assert fleet.until(lambda: all(p["status"].get("podIP") for p in pods(fleet)))
     (head,) = (p for p in pods(fleet) if p["metadata"]["labels"][L.RAY_NODE_TYPE] == "head")
     cluster_up = Started(fleet, home, short, head)
-    kubelets = {p["metadata"]["name"]: cluster_up.worker(p) for p in workers(fleet)}
     diary = cluster_up.python("diary", str(DIARY), cluster_up.gcs)
-    assert fleet.until(lambda: {s["pod"] for s in said(diary)} >= set(kubelets), 60), diary.tail()
+    kubelets: dict[str, Program] = {}
+    for pod in workers(fleet):  # one after the other: two would look for free ports at once
+        kubelets[pod["metadata"]["name"]] = cluster_up.joined(pod, diary)
     driver = cluster_up.python("driver", "-c", DRIVER)
     driver.wait_until(lambda: "held 2" in driver.log.read_text(), 60)
 
@@ -161,6 +162,23 @@ class Started:
 
     def worker(self, pod: Object) -> Program:
         return self._ray(pod, f"--address={self.gcs}", '--resources={"worker": 1}')
+
+    def joined(self, pod: Object, diary: Program) -> Program:
+        """A worker that Ray knows. Its start gives up after half a minute: the machine may be
+        busy, and a kubelet would start it again."""
+        name = pod["metadata"]["name"]
+        for _ in range(3):
+            started = self.worker(pod)
+            self._fleet.until(
+                lambda s=started: (
+                    s.process.poll() is not None or name in {line["pod"] for line in said(diary)}
+                ),
+                90,
+            )
+            if started.process.poll() is None:
+                break
+        assert name in {line["pod"] for line in said(diary)}, started.tail()
+        return started
 
     def python(self, name: str, *args: str) -> Program:
         env = ray_env.environment(self._home) | {"RAY_ADDRESS": self.gcs}
