@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kai_ray.api import labels as L
+from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
 from tests.real.operators import real_ray
 from tests.real.operators import workloads as w
@@ -95,6 +96,13 @@ def test_a_rayjob_that_breaks_is_reported(fleet: Fleet, ray: RealRay) -> None:
     assert group["status"]["phase"] == "Failed"
     assert "loss is nan" in condition(group, "Finished")["message"]
     assert kai_status(fleet, ADMISSION, "real-broken") == "Failed"
+    # Pods whose cluster is gone are on their way out: nobody has to mend them.
+    about = [e for e in fleet.plane.port.list(R.EVENT, ADMISSION).items if of(e, "real-broken-")]
+    assert about and not [e for e in about if e["reason"] == "OwnerNotFound"]
+
+
+def of(event: Object, prefix: str) -> bool:
+    return (event["involvedObject"].get("name") or "").startswith(prefix)
 
 
 def condition(obj: Object, kind: str) -> Object:
