@@ -75,6 +75,9 @@ class FaultyPort:
     def delete(self, *args: Any, **kwargs: Any) -> Any:
         return self._write(self._inner.delete, args, kwargs)
 
+    def evict(self, *args: Any, **kwargs: Any) -> Any:
+        return self._write(self._inner.evict, args, kwargs)
+
     def bind(self, namespace: str, pod: str, node: str, **kwargs: Any) -> Any:
         self.binds.append(pod)
         refused = self._reject(pod)

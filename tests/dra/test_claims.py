@@ -327,8 +327,8 @@ def test_older_versions_of_the_api_are_read_too() -> None:
     body = o.gpus(1)[0]
     basic = {"name": body.pop("name"), "basic": body}
     world = Planned(o.slice_of("node-0", [basic]))
-    flat = {"name": "gpu", "deviceClassName": o.GPU_DRIVER}
-    flat["selectors"] = [{"cel": {"expression": f"{MODEL} == 'H100'"}}]
+    selectors = [{"cel": {"expression": f"{MODEL} == 'H100'"}}]
+    flat = {"name": "gpu", "deviceClassName": o.GPU_DRIVER, "selectors": selectors}
     world.pod("p", o.spec(flat))
     assert world.devices() == {"p": ["node-0/gpu-0"]}
 

@@ -20,7 +20,8 @@ class Faults:
     """Makes the port of each life of the controllers; only the first life has a fault."""
 
     def __init__(self, at: int = -1, mode: Mode = "before") -> None:
-        self.at, self.mode = at, mode
+        self.at = at
+        self.mode: Mode = mode
         self.ports: list[FaultyPort] = []
 
     def __call__(self, port: Port) -> Any:

@@ -61,7 +61,7 @@ def _claims(draw: st.DrawFn) -> Change:
     made = o.claim(draw(_few), draw(_spec()), queue=draw(st.sampled_from(["", "team"])), meta=meta)
     if draw(st.booleans()):
         devices = draw(st.sets(st.sampled_from(["gpu-0", "gpu-1", "gpu-9"]), max_size=2))
-        status = {"allocation": o.allocation(draw(_few), *sorted(devices))}
+        status: dict[str, Any] = {"allocation": o.allocation(draw(_few), *sorted(devices))}
         if draw(st.booleans()):
             status["reservedFor"] = o.reserved("a")
         made["status"] = draw(st.sampled_from([status, {"allocation": {"devices": 3}}]))

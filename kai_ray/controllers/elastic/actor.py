@@ -3,8 +3,8 @@
 What: a workload whose bounds allow more than its user asked for is lent what nobody else can use.
 How: after cycles in which nobody was in line for a place, the core is asked where more pods of each
 would go (`room.offered`): limits, quotas, order and topology count as for any pod. What fits is
-written to the workload, and its operator makes the pods. When anybody waits who could start on lent room,
-that much is taken back at once, before evictions are thought of.
+written to the workload, and its operator makes the pods. When anybody waits who could start on lent
+room, that much is taken back at once, before evictions are thought of.
 Limits: what the user asked for is never lowered here: it stays a demand with all its rights. A
 workload is raised once in `elastic_period_s`, for each change makes it gather its workers anew.
 Cost: nothing while no workload is elastic; else one more decision each `elastic_settle_s`.

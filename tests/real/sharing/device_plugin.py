@@ -93,7 +93,8 @@ class DevicePlugin:
             self._write(pod, {"status": status}, "status")
             return False
         devices = self._random.sample(free, wanted)
-        node.held |= dict.fromkeys(devices, uid)
+        for device in devices:
+            node.held[device] = str(uid)
         self.given[uid] = (pod["spec"]["nodeName"], devices)
         return True
 
