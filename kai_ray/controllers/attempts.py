@@ -21,7 +21,7 @@ from __future__ import annotations
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import ApiError, Conflict, Key, NotFound, Object, Write, key_of
+from kai_ray.cluster.port import ApiError, Conflict, Invalid, Key, NotFound, Object, Write, key_of
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.owners import controller, top_owner
@@ -134,7 +134,7 @@ class Attempts:
         patch = {"metadata": {"uid": job["metadata"].get("uid"), "annotations": notes}}
         try:
             job = self._runtime.port.patch(kinds.RAY_JOB, key.name, patch, key.namespace)
-        except (NotFound, Conflict):
+        except (NotFound, Conflict, Invalid):  # a namesake: API servers say either of the last two
             return False
         self._jobs.remember(job)
         self._leave(job, cluster, True)
