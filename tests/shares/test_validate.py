@@ -130,7 +130,7 @@ def test_a_sound_snapshot_passes() -> None:
     ("change", "field", "mend"),
     [
         (put("queues", "quota", (2, 1), np.nan), r"queues\.quota: row 2, 1 is nan", "-1 for unlim"),
-        (put("queues", "limit", (0, 0), 2.0**63), r"queues\.limit: row 0, 0", r"2\^63 - 1"),
+        (put("queues", "limit", (0, 0), 2.0**64), r"queues\.limit: row 0, 0", r"2\^63 - 1"),
         (put("queues", "quota", (1, 1), -2.0), r"queues\.quota: row 1, 1 is -2", "-1 for unlim"),
         (put("queues", "limit", (1, 1), np.inf), r"queues\.limit: .* is inf", "give a number"),
         (put("queues", "weight", (1, 1), np.nan), r"queues\.weight", "finite"),

@@ -48,6 +48,7 @@ from kai_ray.scheduler.snapshot import ALLOCATED, TaskState
 #: The most pods that are offered to one workload at a time.
 _MOST_AT_ONCE = 64
 _HOLDS = [int(s) for s in ALLOCATED]
+_TRIES = 3
 
 Decide = Callable[[Encoded, Snapshot, Policy], Plan]
 
@@ -291,17 +292,29 @@ class Elasticity:
     def _write(
         self, one: _Elastic, scale: Scale, asked: int, size: int, leaving: list[str] | None = None
     ) -> bool:
-        """Size and record in one request; refused if the workload has changed in between."""
-        wanted = resized(one.resource, one.workload, scale.part, size)
-        if leaving:
-            wanted = without_pods(wanted, scale.part, leaving)
-        noted(wanted, scale.part, asked, size)
-        try:
-            done = self._runtime.port.update(one.resource, wanted)
-        except (Conflict, NotFound):
-            return False  # its change is on its way to us and makes us look again
-        self._runtime.informer(one.resource).remember(done)
-        return True
+        """Size and record in one request; nothing if its user has changed the size in between."""
+        resource, workload = one.resource, one.workload
+        for _ in range(_TRIES):
+            wanted = resized(resource, workload, scale.part, size)
+            if leaving:
+                wanted = without_pods(wanted, scale.part, leaving)
+            noted(wanted, scale.part, asked, size)
+            try:
+                done = self._runtime.port.update(resource, wanted)
+                self._runtime.informer(resource).remember(done)
+                return True
+            except NotFound:
+                return False
+            except Conflict:  # mostly its status, which its operator writes as pods come and go
+                key = key_of(workload)
+                try:
+                    workload = self._runtime.port.get(resource, key.name, key.namespace)
+                except NotFound:
+                    return False
+            same = [s.now for s in scales_of(resource, workload) if s.part == scale.part]
+            if uid_of(workload) != uid_of(one.workload) or same != [scale.now]:
+                return False
+        return False
 
     def _tell(self, one: _Elastic, reason: str, text: str) -> None:
         self._events.say(one.resource, key_of(one.workload), uid_of(one.workload), reason, text)

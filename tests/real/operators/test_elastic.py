@@ -79,6 +79,15 @@ def on(fleet: Fleet, kind: str, prefix: str) -> int:
     )
 
 
+def reasons(fleet: Fleet) -> set[tuple[str, str]]:
+    """(reason, kind) of the events of the elastic workloads."""
+    return {
+        (e["reason"], e["involvedObject"]["kind"])
+        for e in fleet.plane.port.list(R.EVENT, TEMPLATE).items
+        if e["involvedObject"]["name"].startswith("elastic-")
+    }
+
+
 def test_grown_into_what_is_left_and_shrunk_for_who_waits(fleet: Fleet, places: None) -> None:
     workloads = {kind: elastic(kind) for kind in KINDS}
     others = {k: w.job(f"other-{k}", Style(True, 1, style(k).place), 2) for k in KINDS}
@@ -91,15 +100,9 @@ def test_grown_into_what_is_left_and_shrunk_for_who_waits(fleet: Fleet, places: 
     for kind in KINDS:
         assert fleet.until(lambda k=kind: on(fleet, k, "other") == 2, 60), kind
         assert fleet.until(lambda k=kind: on(fleet, k, "elastic") == 2, 30), kind
-    reasons = {
-        (e["reason"], e["involvedObject"]["kind"])
-        for e in fleet.plane.port.list(R.EVENT, TEMPLATE).items
-        if e["involvedObject"]["name"].startswith("elastic-")
-    }
-    for resource in KINDS.values():
-        assert ("Grown", resource.kind) in reasons
-        assert ("Shrunk", resource.kind) in reasons
-    assert not {reason for reason, _ in reasons} & {"Reclaimed", "Preempted", "Consolidated"}
+    told = {(reason, r.kind) for reason in ("Grown", "Shrunk") for r in KINDS.values()}
+    assert fleet.until(lambda: told <= reasons(fleet), 20), reasons(fleet)
+    assert not {reason for reason, _ in reasons(fleet)} & {"Reclaimed", "Preempted"}
     for made in (*workloads.values(), *others.values()):
         kind = R.BY_KIND[made["apiVersion"], made["kind"]]
         fleet.plane.port.delete(kind, made["metadata"]["name"], TEMPLATE)
