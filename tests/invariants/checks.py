@@ -99,7 +99,9 @@ class NoEvictionCycle(Check):
 
     def end(self, cluster: Cluster) -> Iterator[str]:
         quiet = max(cluster.last_event, 0)
-        late = [e for e in cluster.evictions if e[0] > cluster.cycle - QUIET // 3]
+        # A gang that ends late, or a node that is back late, is answered late.
+        calm = max(cluster.cycle - QUIET // 3, quiet + QUIET // 3)
+        late = [e for e in cluster.evictions if e[0] > calm]
         if late:
             yield f"evictions do not stop: {late[:4]}"
         cycles: dict[str, list[int]] = {}
