@@ -12,7 +12,7 @@ from pathlib import Path
 from kai_ray.admission.policies import policies
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import AlreadyExists, Object, Resource
+from kai_ray.cluster.port import AlreadyExists, Forbidden, Object, Resource
 from tests.real.control_plane import ControlPlane
 from tests.real.operators import dashboard
 from tests.real.operators.kinds import ADMISSION, FLAG, LONE, ROUTES, TEMPLATE
@@ -40,14 +40,22 @@ class Fleet:
     seen: Seen
 
     def submit(self, namespace: str, *manifests: Object) -> list[Object]:
-        """Creates them as kubectl would, and returns what the API server stored."""
-        return [
-            self.plane.port.create(
-                resource_of(manifest),
-                {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}},
-            )
-            for manifest in manifests
-        ]
+        """Creates them as kubectl would, and returns what the API server stored.
+
+        An operator's webhook may not have seen yet what the manifest before has brought.
+        """
+        return [self._create(namespace, manifest) for manifest in manifests]
+
+    def _create(self, namespace: str, manifest: Object, seconds: float = 20) -> Object:
+        named = {**manifest, "metadata": {"namespace": namespace, **manifest["metadata"]}}
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self.plane.port.create(resource_of(manifest), named)
+            except Forbidden as refused:
+                if "must be created before" not in refused.message or time.monotonic() > end:
+                    raise
+            time.sleep(0.2)
 
     def get(self, namespace: str, manifest: Object) -> Object:
         name = manifest["metadata"]["name"]
