@@ -20,7 +20,7 @@ from .peers import Counter, PeerBook, PeerRules
 from .shares.books import QueueBooks
 from .shares.row import Amounts, QueueRow, queue_rows
 from .shares.tree import path
-from .snapshot import ALLOCATED, GPU, USED, Bools, Codes, Floats, Ints, Nodes, Snapshot, TaskState
+from .snapshot import ALLOCATED, USED, Bools, Codes, Floats, Ints, Nodes, Snapshot, TaskState
 from .topology.bonds import Bonds, bonds
 from .zones.cells import Cells, Moved, cells
 
@@ -168,14 +168,14 @@ class Ledger:
         """
         if node < 0 or self.gpus is None:
             return None
-        idle, releasing = int(self.idle[GPU, node]), int(self.releasing[GPU, node])
+        idle, releasing = self.idle[:, node], self.releasing[:, node]
         back = task if self.node_of[task] == node else -1
         return self.gpus.choose(klass, node, idle, releasing, order, later_only, back)
 
     def room_on(self, klass: int, node: int, slots: tuple[int, ...]) -> bool:
         """Whether pods of a class fit on these devices of a node once others have left."""
         assert self.gpus is not None, "only where devices are shared"
-        whole = int(self.idle[GPU, node] + self.releasing[GPU, node])
+        whole = self.gpus.whole_on(self.idle[:, node] + self.releasing[:, node], node)
         return self.gpus.devices.has_room(klass, node, slots, whole)
 
     def book(

@@ -137,6 +137,7 @@ SIM_DOWN = "kai.scheduler/sim-down"
 NVIDIA_GPU = "nvidia.com/gpu"
 AMD_GPU = "amd.com/gpu"
 GPU_RESOURCES = (NVIDIA_GPU, AMD_GPU)
+GPU_DEVICE_CLASS = "gpu.nvidia.com"  # DeviceClass of the whole GPUs that resource slices offer
 
 # Ray
 RAY_CLUSTER = "ray.io/cluster"

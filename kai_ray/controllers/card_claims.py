@@ -8,6 +8,7 @@ comes too late, after its claim was withdrawn, loses.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -31,13 +32,16 @@ from kai_ray.cluster.port import (
 )
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.config import ControlConfig
-from kai_ray.controllers.device_notices import DeviceNotices, Given, Refused, Want
+from kai_ray.controllers.device_notices import DeviceNotices, Given, Offered, Refused, Want
+from kai_ray.controllers.events import Events
+from kai_ray.encode.gpu_table import told_devices
 from kai_ray.gpu import cards, reservation_pods
 from kai_ray.gpu.cards import Card
 from kai_ray.gpu.reservation_pods import Claim
 
 BY_CARD = "card"
 BY_KEEPER = "keeper"
+BY_TOLD = "told"
 #: Keys by which whoever waits for a device is woken.
 DEVICES = "devices"
 #: The controller that keeps reservation pods in line; its keys are cards.
@@ -57,8 +61,9 @@ class _Open:
 class CardClaims:
     """`prepare` may be asked again and again: what is claimed already costs no write."""
 
-    def __init__(self, config: ControlConfig) -> None:
+    def __init__(self, config: ControlConfig, offered: Offered) -> None:
         self._config = config
+        self._offered = offered
         self._open: dict[Key, _Open] = {}
         self._on_card: dict[Card, set[Key]] = {}
         self._stirred: set[Key] = set()
@@ -79,9 +84,10 @@ class CardClaims:
         self.me = self._config.identity or _identity(runtime.clock.now())
         self._pods = runtime.informer(kinds.POD)
         self._nodes = runtime.informer(kinds.NODE)
-        self._notices = DeviceNotices(self._config, runtime)
+        self._notices = DeviceNotices(self._config, runtime, self._offered)
         self._pods.add_index(BY_CARD, lambda pod: (card.key for card in cards.cards_of(pod)))
         self._pods.add_index(BY_KEEPER, self._kept_node)
+        self._pods.add_index(BY_TOLD, self._told_node)
         self._pods.on_change(self._pod_changed)
 
     # ------------------------------------------------------------------ what is known
@@ -133,6 +139,15 @@ class CardClaims:
 
     def _kept_node(self, pod: Object) -> tuple[str, ...]:
         return (reservation_pods.card_of(pod).node,) if self.is_reservation(pod) else ()
+
+    def told_on(self, node: str) -> set[str]:
+        """The devices of a node, by UUID, that pods were told to share."""
+        there = (p for p in self._pods.by_index(BY_TOLD, node) if not cards.ended(p))
+        return {device for pod in there for device in told_devices(pod).values()}
+
+    def _told_node(self, pod: Object) -> tuple[str, ...]:
+        node = pod["spec"].get("nodeName")
+        return (node,) if node and told_devices(pod) else ()
 
     def open_on(self, card: Card) -> set[str]:
         """Uids of pods that are on their way to the card."""
@@ -208,6 +223,18 @@ class CardClaims:
         for card in want.cards() if want is not None else ():
             self._runtime.enqueue(RESERVATIONS, card.key)
 
+    def end_lost(self, card: Card, device: str, why: str, events: Events) -> None:
+        """Ends those who share a device that somebody else has now: neither knows of the other."""
+        for pod in self.sharers(card):
+            told = cards.told_device(pod, card)
+            if not device or told != device or pod["metadata"].get("deletionTimestamp"):
+                continue
+            key = key_of(pod)
+            message = f"its GPU {device} is not kept for it any more and was given away: {why}"
+            events.warn(kinds.POD, key, _uid(pod), "GPULost", message)
+            with contextlib.suppress(NotFound, Conflict):
+                self._runtime.port.delete(kinds.POD, key.name, key.namespace, uid=_uid(pod))
+
     # ------------------------------------------------------------------ claims
 
     def prepare(self, wants: Sequence[Want]) -> dict[Key, Given | Refused | None]:
@@ -264,7 +291,7 @@ class CardClaims:
             if want.pod in refused or pod is None:
                 refused.setdefault(want.pod, Refused("the pod is gone"))
                 continue
-            message = self._enter_book(book, cards.size(node), want, pod)
+            message = self._enter_book(book, self._size(node), want, pod)
             if message:
                 refused[want.pod] = Refused(message)
             else:
@@ -274,6 +301,10 @@ class CardClaims:
             made = self.made(card, node, book, tolerations)
             return Write(port.create, (kinds.POD, made)) if book != before else None
         return Write(port.patch, self.noted(keeper, book)) if book != before else None
+
+    def _size(self, node: Object) -> int:
+        """MiB of each of the node's cards, as `cards.size`."""
+        return cards.size(node, self._offered(node["metadata"]["name"]))
 
     def _enter_book(self, book: dict[str, Claim], card: int, want: Want, pod: Object) -> str:
         """Adds a claim; or says why there is no room for it."""
@@ -297,7 +328,7 @@ class CardClaims:
         lost = self._lost.get(card, {})
         book = reservation_pods.book_of(keeper) if keeper is not None else dict(lost)
         for pod in self.sharers(card):
-            part = cards.part_of(pod, cards.size(node)) if _uid(pod) not in book else None
+            part = cards.part_of(pod, self._size(node)) if _uid(pod) not in book else None
             if part is not None:
                 key = key_of(pod)
                 book[_uid(pod)] = Claim(f"{key.namespace}/{key.name}", part.mib)
@@ -314,7 +345,7 @@ class CardClaims:
         """A reservation pod as it is to be created."""
         name = reservation_pods.name_of(card, attempt)
         making = self._config.reservations
-        resource = cards.gpu_resource(node)
+        resource = "" if self._offered(card.node) is not None else cards.gpu_resource(node)
         namespace = self._config.encode.reservation_namespace
         return reservation_pods.manifest(name, card, making, namespace, resource, book, tolerations)
 
@@ -324,6 +355,14 @@ class CardClaims:
         annotations = {names.GPU_SHARES: reservation_pods.written(book)}
         patch: Object = {
             "metadata": {"resourceVersion": meta["resourceVersion"], "annotations": annotations}
+        }
+        return kinds.POD, meta["name"], patch, meta["namespace"]
+
+    def reported(self, keeper: Object, device: str) -> tuple[Resource, str, Object, str]:
+        """Arguments of a patch by which a reservation pod says which device it keeps."""
+        meta = keeper["metadata"]
+        patch: Object = {
+            "metadata": {"uid": meta["uid"], "annotations": {names.RESERVED_GPU: device}}
         }
         return kinds.POD, meta["name"], patch, meta["namespace"]
 

@@ -13,6 +13,7 @@ from kai_ray.controllers.bind_failures import BindFailures
 from kai_ray.controllers.bind_requests import BindRequests
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.card_claims import CardClaims
+from kai_ray.controllers.card_devices import CardDevices
 from kai_ray.controllers.claim_returns import ClaimReturns
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.departures import Departures
@@ -44,6 +45,7 @@ class Control:
     binder: Binder
     requests: BindRequests
     reservations: Reservations
+    card_devices: CardDevices
     status: StatusWriter
     stale: StaleGangs
     evictor: Evictor
@@ -65,6 +67,7 @@ class Control:
         return [
             self.events,
             self.reservations,
+            self.card_devices,
             self.binder,
             self.requests,
             self.status,
@@ -99,7 +102,7 @@ def compose(
     encoder = Encoder(config.encode, member_of)
     events = Events()
     failures = BindFailures(encoder)
-    cards = CardClaims(config)
+    cards = CardClaims(config, encoder.claimed_cards)
     binder = Binder(config, encoder, failures, events, cards)
     requests = BindRequests(config, encoder, binder, failures, events, cards, member_of)
     stale = StaleGangs(encoder)
@@ -138,6 +141,7 @@ def compose(
         binder,
         requests,
         Reservations(config, cards, events),
+        CardDevices(config, encoder, cards, events),
         status,
         stale,
         evictor,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kai_ray.api import labels as names
@@ -10,8 +10,12 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AlreadyExists, ApiError, Conflict, Key, Object, Write, key_of
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.config import ControlConfig
+from kai_ray.encode.dra.cards import NodeCards
 from kai_ray.gpu import cards, environment, isolation
 from kai_ray.gpu.cards import Card
+
+#: The GPUs of a node, by its name, where resource slices offer them and pods may share them.
+Offered = Callable[[str], NodeCards | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class Refused:
 
 
 class DeviceNotices:
-    def __init__(self, config: ControlConfig, runtime: Runtime) -> None:
+    def __init__(self, config: ControlConfig, runtime: Runtime, offered: Offered) -> None:
+        self._offered = offered
         self._cdi = config.reservations.cdi
         self._port = runtime.port
         self._pods = runtime.informer(kinds.POD)
@@ -67,11 +72,12 @@ class DeviceNotices:
         return found
 
     def _words(self, given: Given, pod: Object, node: Object) -> tuple[list[Object], Given]:
-        card = cards.size(node)
+        offered = self._offered(node["metadata"]["name"])
+        card = cards.size(node, offered)
         part = cards.part_of(pod, card)
         assert part is not None, "a claim was made for it"
         kept_by = isolation.of_node(node)
-        mib = part.mib if cards.knows_size(node) else 0
+        mib = part.mib if cards.stated_size(node, offered) else 0
         limits = isolation.limits(kept_by, mib, part.portion, part.devices)
         portion, devices = f"{part.portion:.2f}", environment.visible(given.devices, self._cdi)
         made, limited = environment.config_maps(pod, devices, portion, limits)

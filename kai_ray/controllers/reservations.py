@@ -170,14 +170,7 @@ class Reservations:
         self._calm(card)
         expected = self._claims.expected(card)
         why = reservation_pods.problem_of(broken[0])
-        for pod in staying:
-            if cards.told_device(pod, card) != expected or not expected:
-                continue
-            message = f"its GPU {expected} is not kept for it any more and was given away: {why}"
-            self._events.warn(kinds.POD, key_of(pod), _uid(pod), "GPULost", message)
-            with contextlib.suppress(NotFound, Conflict):
-                key = key_of(pod)
-                self._runtime.port.delete(kinds.POD, key.name, key.namespace, uid=_uid(pod))
+        self._claims.end_lost(card, expected, why, self._events)
         return None
 
     # ------------------------------------------------------------------ the book

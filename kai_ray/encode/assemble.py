@@ -207,7 +207,7 @@ class Assembly:
             snapshot, encoded.shapes, gangs, e.gangs, tree.policies, self._codes
         )
         snapshot, shapes, devices = with_devices(
-            e.devices, e.nodes, snapshot, shapes, encoded.names
+            e.devices, e.nodes, snapshot, shapes, encoded.names, e.config.reservation_namespace
         )
         snapshot = self._zoned(snapshot, shapes, encoded.names)
         return dataclasses.replace(

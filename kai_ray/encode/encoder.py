@@ -17,6 +17,7 @@ from kai_ray.history.usage import Usage
 from . import bind_zones, budgets, eviction_facts, groups, node_rows, queues, topologies, zone_rows
 from .assemble import Assembly
 from .class_table import ClassTable
+from .dra.cards import NodeCards
 from .dra.claims import CLAIM, TEMPLATE, Held
 from .dra.table import DeviceTable
 from .encoded import Encoded
@@ -135,6 +136,10 @@ class Encoder:
     def snapshot(self, now_s: float) -> Encoded:
         """The arrays as of now. Parts that nothing touched since the last call are the same."""
         return self._assembly.take(now_s)
+
+    def claimed_cards(self, node: str) -> NodeCards | None:
+        """The GPUs of a node that slices offer and pods may share; None where there are none."""
+        return self.devices.cards(self.nodes).get(node) if self.devices.active else None
 
     def next_stuck_s(self, now_s: float) -> float:
         """When the next releasing pod becomes stuck; inf = never."""

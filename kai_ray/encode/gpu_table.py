@@ -56,7 +56,12 @@ def card_mib(labels: Mapping[str, str]) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         return 0
     found = int(text)
-    return (found // _MIB if found >= _MIB else found) // 100 * 100
+    return whole_hundreds(found // _MIB if found >= _MIB else found)
+
+
+def whole_hundreds(mib: int) -> int:
+    """An amount of MiB as cards are counted."""
+    return mib // 100 * 100
 
 
 def mig_mode(row: NodeRow) -> MigMode:
@@ -75,6 +80,15 @@ def mig_mode(row: NodeRow) -> MigMode:
 def groups_of(pod: Object) -> tuple[str, ...]:
     """The devices that a pod says it shares."""
     return groups_of_labels(pod["metadata"].get("labels") or {})
+
+
+def told_devices(pod: Object) -> dict[str, str]:
+    """Group -> UUID of the cards that a pod was told; none until it was."""
+    text = (pod["metadata"].get("annotations") or {}).get(names.GPU_DEVICES)
+    devices, groups = str(text or "").split(","), groups_of(pod)
+    if len(devices) != len(groups):
+        return {}
+    return {g: d.rpartition("=")[2] for g, d in zip(groups, devices, strict=True)}
 
 
 def build(

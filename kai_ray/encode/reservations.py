@@ -32,7 +32,7 @@ def is_reservation(pod: Object, namespace: str = names.RESERVATION) -> bool:
 
 def without_gpus(shape: Shape) -> Shape:
     request = tuple((name, n) for name, n in shape.request if name not in GPU_RESOURCES)
-    return shape._replace(request=request, gpu=gpu_asks.NO_SHARE)
+    return shape._replace(request=request, gpu=gpu_asks.NO_SHARE, devices=())
 
 
 class Reservations:

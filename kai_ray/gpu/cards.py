@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from kai_ray.api import labels as names
 from kai_ray.cluster.port import Object
 from kai_ray.encode import gpu_asks, requests
-from kai_ray.encode.gpu_table import card_mib, groups_of
+from kai_ray.encode.dra.cards import NodeCards
+from kai_ray.encode.gpu_table import card_mib, groups_of, told_devices
 from kai_ray.encode.problems import MISREAD
 from kai_ray.scheduler.gpu.facts import UNKNOWN_CARD, GpuKind
 
@@ -41,13 +42,17 @@ class Part(NamedTuple):
     devices: int
 
 
-def size(node: Object) -> int:
-    """MiB of each card of a node, 100 (so that parts are percent) where it does not say."""
-    return _stated(node) or UNKNOWN_CARD
+def size(node: Object, offered: NodeCards | None = None) -> int:
+    """MiB of each card of a node, 100 (so that parts are percent) where nobody says.
+
+    `offered` are the node's cards where resource slices offer them.
+    """
+    return stated_size(node, offered) or UNKNOWN_CARD
 
 
-def knows_size(node: Object) -> bool:
-    return _stated(node) > 0
+def stated_size(node: Object, offered: NodeCards | None = None) -> int:
+    """The same, 0 where neither the node nor its slices say."""
+    return _stated(node) or (offered.mib if offered is not None else 0)
 
 
 def _stated(node: Object) -> int:
@@ -78,12 +83,7 @@ def cards_of(pod: Object) -> list[Card]:
 
 def told_device(pod: Object, card: Card) -> str:
     """The UUID by which a pod knows one of its cards; "" if it was told none."""
-    text = (pod["metadata"].get("annotations") or {}).get(names.GPU_DEVICES)
-    devices = str(text or "").split(",")
-    groups = groups_of(pod)
-    if card.group not in groups or len(devices) != len(groups):
-        return ""
-    return devices[groups.index(card.group)].rpartition("=")[2]
+    return told_devices(pod).get(card.group, "")
 
 
 def ended(pod: Object) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kai_ray.api import labels as names
-from kai_ray.cluster.port import Object
+from kai_ray.cluster.port import Object, Resource
 from kai_ray.encode.reservations import is_reservation
 from kai_ray.gpu.cards import Card
 
@@ -24,6 +24,8 @@ __all__ = [
     "Making",
     "book_of",
     "card_of",
+    "claim_of",
+    "claims_card",
     "device_of",
     "is_reservation",
     "manifest",
@@ -33,6 +35,8 @@ __all__ = [
 ]
 
 CONTAINER = "resource-reservation"
+#: The name of the card's claim in the pod, and of the request in the claim.
+CLAIM_IN_POD = "card"
 _GRACE_S = 1  # what it holds is free once its process has ended, not before
 
 
@@ -77,8 +81,10 @@ def manifest(
     book: Mapping[str, Claim],
     tolerations: list[Any],
 ) -> Object:
-    """`resource` is what the device plugin of the node calls a whole card."""
-    amounts = {**(making.requests or {}), resource: "1"}
+    """`resource` is what the device plugin of the node calls a whole card; "" where the card comes
+    by a resource claim, which has the pod's name."""
+    amounts = {**(making.requests or {}), **({resource: "1"} if resource else {})}
+    claims = [] if resource else [{"name": CLAIM_IN_POD}]
     env = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
         for name, path in (("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"))
@@ -88,7 +94,11 @@ def manifest(
         "image": making.image,
         "command": ["python", "-m", "kai_ray.gpu.reservation"],
         "env": env,
-        "resources": {"requests": amounts, "limits": amounts},
+        "resources": {
+            "requests": amounts,
+            "limits": amounts,
+            **({"claims": claims} if claims else {}),
+        },
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -106,6 +116,7 @@ def manifest(
         "containers": [container],
         **({"runtimeClassName": making.runtime_class} if making.runtime_class else {}),
         **({"tolerations": tolerations} if tolerations else {}),
+        **({"resourceClaims": [{**claims[0], "resourceClaimName": name}]} if claims else {}),
     }
     return {
         "apiVersion": "v1",
@@ -121,6 +132,36 @@ def manifest(
             },
         },
         "spec": spec,
+    }
+
+
+def claims_card(pod: Object) -> bool:
+    """Whether the pod gets its card by a resource claim."""
+    return bool(pod["spec"].get("resourceClaims"))
+
+
+def claim_of(pod: Object, resource: Resource) -> Object:
+    """The claim of a reservation pod, in the version that the server has; it goes with the pod."""
+    meta = pod["metadata"]
+    exactly: Object = {"deviceClassName": names.GPU_DEVICE_CLASS, "count": 1}
+    request = exactly if resource.version == "v1beta1" else {"exactly": exactly}
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "labels": dict(meta["labels"]),
+            "ownerReferences": [owner],
+        },
+        "spec": {"devices": {"requests": [{"name": CLAIM_IN_POD, **request}]}},
     }
 
 

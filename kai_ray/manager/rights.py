@@ -164,7 +164,11 @@ def named_rules() -> list[Object]:
 
 def reservation_rules() -> list[Object]:
     """Rules of the Role in the namespace of the pods that keep shared GPUs."""
-    return [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "patch", "delete"]}]
+    claim = kinds.RESOURCE_CLAIM
+    return [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "patch", "delete"]},
+        {"apiGroups": [claim.group], "resources": [claim.plural], "verbs": ["create"]},
+    ]
 
 
 def _grouped() -> Iterable[tuple[str, str]]:

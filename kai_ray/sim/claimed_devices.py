@@ -33,6 +33,14 @@ class ClaimedDevices:
                 return f"resource claim {name} is not reserved for the pod"
         return ""
 
+    def first(self, pod: Object) -> str:
+        """The name of the first device that the pod's claims hold; "" while they hold none."""
+        for name in _named(pod):
+            claim = self._claims.get(name, pod["metadata"]["namespace"]) if name else None
+            for device in _devices(claim or {}):
+                return device[2]
+        return ""
+
     def contested(self, pod: Object) -> str:
         """A device of the pod that another claim holds too: no scheduler may let that happen."""
         for name in _named(pod):

@@ -133,6 +133,8 @@ class Kubelet:
             if uid in books.pods:
                 return True
         wanted, shares = pod_facts.requests(pod), pod_facts.shares(pod, books.shared.card)
+        if shares:
+            self._keep_claimed(books, name)
         short = books.shortage(wanted)
         full = books.shared.overfull(shares)
         contested = self._claims.contested(pod) if pod["spec"].get("resourceClaims") else ""
@@ -162,6 +164,16 @@ class Kubelet:
         books.admit(uid, wanted, pod_facts.host_ports(pod), shares=shares, keeps=keeps)
         self._node_of[uid] = name
         return True
+
+    def _keep_claimed(self, books: NodeBooks, node: str) -> None:
+        """Takes in which GPUs reservation pods keep by claims."""
+        for pod in self._pods.by_index(BY_NODE, node):
+            group = pod_facts.kept_group(pod)
+            if not group or not pod["spec"].get("resourceClaims") or pod_facts.is_finished(pod):
+                continue
+            index = self._claims.first(pod).rpartition("-")[2]
+            if index.isdigit() and not self._claims.lack(pod):
+                books.shared.keep(pod["metadata"]["uid"], group, int(index))
 
     def _refuse(self, pod: Object, reason: str, message: str) -> None:
         meta = pod["metadata"]

@@ -3,7 +3,8 @@
 Source: KAI 0.17, resource-type predicates. MIG profiles go to partitioned nodes only; a node with
 strategy single takes whole GPUs, one with strategy mixed takes profiles; profiles stay off nodes
 with pods that hold them by annotation, and such pods are never placed. Devices that resource slices
-offer are not shared by fractions. GPU memory needs a node that says how much a card has.
+offer are shared only where a claim can keep one (KAI: nowhere). GPU memory needs a node that says
+how much a card has.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def shareable(ledger: Ledger, klass: int, at: At) -> Bools | None:
     book = ledger.gpus
     if book is None or not book.shares[klass]:
         return None
-    return ~book.facts.dra[ledger.origin][at]
+    return (~book.facts.dra[ledger.origin] | book.by_claim)[at]
 
 
 def memory_known(ledger: Ledger, klass: int, at: At) -> Bools | None:

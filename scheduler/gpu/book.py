@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,9 @@ from .claims import ClaimBook
 from .devices import Choice, DeviceBook
 from .facts import GpuKind, Gpus, shared_kind
 from .order import DeviceOrder, packed
+
+if TYPE_CHECKING:
+    from ..rules import At
 
 
 class GpuBook:
@@ -35,6 +40,12 @@ class GpuBook:
         """[C] classes that the ledger has to tell of."""
         self.legacy: Bools = np.zeros(nodes.count, dtype=np.bool_)
         """[N] nodes with pods that hold MIG profiles by annotation."""
+        stated = gpus.by_claim
+        self.by_claim: Bools = (
+            np.zeros(nodes.count, dtype=np.bool_) if stated is None else stated[origin]
+        )
+        """[N] nodes where a device that is shared takes `share_rows` too."""
+        self.share_rows: list[int] = list(gpus.share_rows) if self.by_claim.any() else []
 
     def open(self, node_of: Codes, idle: Ints, releasing: Ints) -> None:
         """Books what pods hold at the start into `idle` and `releasing` [R, N]."""
@@ -93,7 +104,25 @@ class GpuBook:
         here = np.array(devices.count, dtype=np.int64) > 0
         idle[GPU] -= np.where(here, now, 0)
         releasing[GPU] += np.where(here, now - later, 0)
+        for row in self.share_rows:
+            idle[row] -= np.where(self.by_claim, now, 0)
+            releasing[row] += np.where(self.by_claim, now - later, 0)
         devices.seal()
+
+    def whole(self, room: Ints, at: At) -> Ints:
+        """[n] devices of `room` [R, n], that of the nodes `at`, that sharing could be opened on."""
+        gpus: Ints = room[GPU]
+        if not self.share_rows:
+            return gpus
+        both = np.minimum(gpus, room[self.share_rows].min(axis=0))
+        return np.where(self.by_claim[at], both, gpus)
+
+    def whole_on(self, room: Ints, node: int) -> int:
+        """The same of one node's `room` [R]."""
+        gpus = int(room[GPU])
+        if not self.share_rows or not self.by_claim[node]:
+            return gpus
+        return min(gpus, int(room[self.share_rows].min()))
 
     def _put(self, task: Codes, slot: Codes, node_of: Codes) -> None:
         """Counts parts that pods hold: `task` and `slot` of each."""
@@ -127,19 +156,19 @@ class GpuBook:
         self,
         klass: int,
         node: int,
-        idle: int,
-        releasing: int,
+        idle: Ints,
+        releasing: Ints,
         order: DeviceOrder,
         later_only: bool,
         task: int = -1,
     ) -> Choice | None:
-        """Devices for a pod, see DeviceBook; `idle` and `releasing` are the node's whole GPUs.
+        """Devices for a pod, see DeviceBook; `idle` and `releasing` [R] are the node's room.
 
         `task` is the pod where it comes back to this node.
         """
-        later = max(idle + releasing, 0)
+        later = max(self.whole_on(idle + releasing, node), 0)
         own = self.slots_of(task) if task >= 0 else ()
-        whole = min(max(idle, 0), later), later
+        whole = min(max(self.whole_on(idle, node), 0), later), later
         return self.devices.choose(klass, node, whole, order, later_only, own)
 
     def move(
@@ -160,8 +189,9 @@ class GpuBook:
             one = firm // pods, leaving // pods, promised // pods
             for slot in slots:
                 now, after = self.devices.move(klass, node, slot, *one)
-                idle[GPU, node] += now
-                releasing[GPU, node] += after
+                for row in (GPU, *self.share_rows) if self.by_claim[node] else (GPU,):
+                    idle[row, node] += now
+                    releasing[row, node] += after
         for claim in self.claims_of[klass]:
             self._move_claim(claim, node, (firm, leaving, promised), idle, releasing)
 

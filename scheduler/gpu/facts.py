@@ -77,6 +77,10 @@ class Gpus:
     mig_excess: float = 0.0  # by how much Snapshot.total counts slices above cards
     closed: tuple[tuple[int, int], ...] = ()
     """(row of Nodes, slot) of devices that fail: who shares one stays, nobody else gets any."""
+    by_claim: NDArray[np.bool_] | None = None
+    """[N] nodes of `dra` whose devices may be shared all the same, each through a claim."""
+    share_rows: tuple[int, ...] = ()
+    """Resource rows of which a device of those nodes takes one each while it is shared."""
 
 
 def shared_kind(kind: int) -> bool:

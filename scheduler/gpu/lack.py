@@ -32,7 +32,7 @@ def device_lack(ledger: Ledger, fit: Fit) -> DeviceLack:
     after = book.firm + book.promised
     open_ = (after > 0) & ~book.closed
     part = np.where(open_, np.maximum(book.card - after, 0), 0) / book.card
-    whole = np.maximum(room[GPU], 0)
+    whole = np.maximum(ledger.gpus.whole(room, slice(None)), 0)
     free = whole + part.sum(axis=0)
     largest = np.where(whole > 0, 1.0, part.max(axis=0, initial=0.0))
     wanted = book.need(fit.klass) * book.devices[fit.klass] / book.card

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..snapshot import GPU, PODS, Ints
+from ..snapshot import PODS, Ints
 from .claims import ClaimBook
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class SharedRoom:
 
     def __init__(self, ledger: Ledger, klass: int) -> None:
         assert ledger.gpus is not None, "a class that shares has a book of devices"
-        self._ledger, self._devices = ledger, ledger.gpus.devices
+        self._ledger, self._book, self._devices = ledger, ledger.gpus, ledger.gpus.devices
         self._need = self._devices.need(klass)
         self._wanted = self._devices.devices[klass]
 
@@ -39,8 +39,8 @@ class SharedRoom:
         ledger = self._ledger
         idle = ledger.idle[:, at]
         later = idle + ledger.releasing[:, at]
-        whole_later = np.maximum(later[GPU], 0)
-        whole_now = np.minimum(np.maximum(idle[GPU], 0), whole_later)
+        whole_later = np.maximum(self._book.whole(later, at), 0)
+        whole_now = np.minimum(np.maximum(self._book.whole(idle, at), 0), whole_later)
         shared_now, devices_now, shared_later, devices_later = self._shared(at)
         each = self._devices.card[at] // self._need[at]
         return (
@@ -56,7 +56,11 @@ class SharedRoom:
         later = np.where(open_, np.maximum(book.card - after, 0) // need, 0)
         shared, devices = later.sum(axis=0), (later > 0).sum(axis=0)
         each = book.card // need
-        return self._pods(shared, devices, np.maximum(free[GPU], 0), each, free[PODS])
+        return self._pods(shared, devices, self._whole(free), each, free[PODS])
+
+    def _whole(self, free: Ints) -> Ints:
+        """[N] devices of `free` [R, N] that sharing could be opened on."""
+        return np.maximum(self._book.whole(free, slice(None)), 0)
 
     def hosts(self, at: At) -> np.ndarray:
         """[n] whether a device that is shared already has room, now or once others have left."""

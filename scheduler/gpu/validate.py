@@ -94,6 +94,11 @@ def _holds(snapshot: Snapshot, gpus: Gpus) -> Iterator[Problem]:
     )
     task = (gpus.hold_task < 0) | (gpus.hold_task >= snapshot.tasks.count)
     yield from _rows("hold_task", task, gpus.hold_task, "name a row of tasks")
+    nodes, resources = snapshot.nodes.count, len(snapshot.resources)
+    if gpus.by_claim is not None and gpus.by_claim.shape != (nodes,):
+        yield "gpus.by_claim", f"has shape {list(gpus.by_claim.shape)}", f"give [{nodes}]"
+    if any(not 0 <= row < resources for row in gpus.share_rows):
+        yield "gpus.share_rows", f"is {gpus.share_rows}", "name rows of resources"
     for node, closed in gpus.closed:
         if not (0 <= node < snapshot.nodes.count and 0 <= closed < MOST_SLOTS):
             yield "gpus.closed", f"has {(node, closed)}", "name a row of nodes and a device"

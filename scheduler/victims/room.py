@@ -140,7 +140,10 @@ class Room:
                 gone[slot, node] += need
             for claim in gpus.claims_of[klass]:
                 freed[:, node] += claim.charge
-        freed[GPU] += gpus.devices.emptied_by(gone)
+        empty = gpus.devices.emptied_by(gone)
+        freed[GPU] += empty
+        for row in gpus.share_rows:
+            freed[row] += np.where(gpus.by_claim, empty, 0)
         self._gone = gone
 
     def shortest(self, steps: Sequence[Step]) -> int:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kai_ray.cluster.port import Key
 from kai_ray.encode.encoded import Encoded
+from kai_ray.encode.gpu_table import told_devices
 from kai_ray.encode.problems import Malformed
 from kai_ray.scheduler import Plan
 
@@ -21,6 +22,7 @@ from . import cells
 from .allocation import ClaimGrant, Result
 from .asks import ALL, MOST_DEVICES, ClaimAsk, Option
 from .attributes import Name
+from .cards import slots_in_use
 from .claims import Held, named_by
 from .rows import Devices
 from .search import Search, Want
@@ -56,7 +58,7 @@ def grants(encoded: Encoded, plan: Plan) -> dict[int, Granted]:
             by_node.setdefault(node, []).append(task)
     found: dict[int, Granted] = {}
     if by_node:
-        hand_out = _HandOut(encoded, devices)
+        hand_out = _HandOut(encoded, devices, plan)
         for node, tasks in by_node.items():
             found.update(hand_out.node(node, tasks))
     return found
@@ -65,16 +67,18 @@ def grants(encoded: Encoded, plan: Plan) -> dict[int, Granted]:
 class _HandOut:
     """Devices that are free at the start of a Plan, and what it has given of them so far."""
 
-    def __init__(self, encoded: Encoded, devices: Devices) -> None:
+    def __init__(self, encoded: Encoded, devices: Devices, plan: Plan) -> None:
         self._encoded, self._devices = encoded, devices
         self._supply = devices.supply
         self._gone = {
             self._supply.row_of[d] for d in devices.table.taken() if d in self._supply.row_of
         }
         self._shared: dict[Key, ClaimGrant] = {}  # allocated in this Plan
+        self._opened = self._open_cards(plan)
 
     def node(self, node: int, tasks: Sequence[int]) -> Iterator[tuple[int, Granted]]:
         first: set[Key] = set()
+        self._leave_cards(node)
         pods = [self._read(task, node, first) for task in tasks]
         solved = self._solve([p for p in pods if not p.refusal])
         for pod in pods:
@@ -87,6 +91,44 @@ class _HandOut:
                 yield pod.task, self._granted(pod, node, alone or {})
             else:
                 yield pod.task, self._granted(pod, node, solved or {})
+
+    def _open_cards(self, plan: Plan) -> dict[int, int]:
+        """Per node row, cards that are shared, or opened by this Plan, and that no claim keeps yet.
+
+        Which they will be is open, so as many are left over; one that is in use stays what it is.
+        """
+        names, devices = self._encoded.names, self._devices
+        open_: dict[tuple[int, int], str] = {}
+        for node, slot, task in slots_in_use(
+            self._encoded.snapshot.gpus, self._encoded.snapshot.tasks
+        ):
+            group = names.device_group(node, slot)
+            if node not in devices.cards or (node, group) in devices.kept:
+                continue
+            told = told_devices(names.pod_object(task) or {"metadata": {}}).get(group, "")
+            open_[node, slot] = told or open_.get((node, slot), "")
+        now = dict(zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True))
+        for task, slot in zip(plan.grant_task.tolist(), plan.grant_slot.tolist(), strict=True):
+            node = now.get(task, -1)
+            if node in devices.cards and (node, names.device_group(node, slot)) not in devices.kept:
+                open_.setdefault((node, slot), "")
+        found: dict[int, int] = {}
+        for (node, _), told in open_.items():
+            known = devices.cards[node].rows.get(told)
+            if known is None:
+                found[node] = found.get(node, 0) + 1
+            else:
+                self._gone.add(known)
+        return found
+
+    def _leave_cards(self, node: int) -> None:
+        """Leaves devices for cards that are opened: those that the fewest requests want."""
+        cards = self._devices.cards.get(node)
+        uses = self._devices.offer.uses
+        free = sorted(
+            (uses(d), d) for d in (cards.rows.values() if cards else ()) if d not in self._gone
+        )
+        self._gone |= {d for _, d in free[: self._opened.pop(node, 0)]}
 
     def _read(self, task: int, node: int, first: set[Key]) -> _PodWants:
         found = _PodWants(task)

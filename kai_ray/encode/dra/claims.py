@@ -36,6 +36,7 @@ class ClaimRow(NamedTuple):
     queue: str  # whose it is, where its pods name it themselves
     owner: str  # UID of the pod that it was made for; "" = nobody's
     leaving: bool
+    group: str = ""  # of the card that it keeps for those who share it
 
 
 class Named(NamedTuple):
@@ -59,15 +60,18 @@ def read(obj: Object) -> ClaimRow:
     except MISREAD as error:
         fault = f"its spec is not of the form of a ResourceClaim ({error!r})"
     owner = next((r for r in meta.get("ownerReferences") or () if r.get("kind") == "Pod"), {})
+    labels = meta.get("labels") or {}
+    keeps = labels.get(names.APP) == names.RESERVATION
     return ClaimRow(
         uid=meta.get("uid") or "",
         ask=ask,
         fault=fault,
         held=held_by(status.get("allocation")),
         consumers=tuple(sorted(str(c.get("uid")) for c in status.get("reservedFor") or ())),
-        queue=text((meta.get("labels") or {}).get(names.QUEUE), "metadata.labels"),
+        queue=text(labels.get(names.QUEUE), "metadata.labels"),
         owner=str(owner.get("uid") or ""),
         leaving=bool(meta.get("deletionTimestamp")),
+        group=text(labels.get(names.GPU_GROUP), "metadata.labels") if keeps else "",
     )
 
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from kai_ray.cluster.port import Key, Object
 from kai_ray.encode.problems import Malformed
+from kai_ray.scheduler.gpu.facts import shared_kind
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import USED, Bools, Snapshot
 
 from .asks import ALL, ClaimAsk, DeviceAsk, Option, Predicate
+from .cards import SHARE, NodeCards
 from .claims import ClaimRow, Held, named_by
 from .offer import MOST_PREDICATES, Offer, options_of, settled
 from .table import DeviceTable
@@ -63,6 +65,9 @@ class Parts:
         asks = [self.settle(shape.devices) for shape in shapes]
         shared = [self.settle((row.ask,)) for row in self._named_rows() if row.ask is not None]
         options = [o for ask in (*asks, *shared) for o in options_of(ask)]
+        self.cards = self._shared_cards(nodes)
+        if self.cards:
+            options.append(SHARE)
         self.offer = Offer(supply, options, self.free)
         self.gpu = self._gpu_devices(options)
         self.carried: set[Key] = set()
@@ -71,6 +76,13 @@ class Parts:
         self.waiting: set[str] = set()
         self._faults: dict[Predicate, str] = {}
         self._worth: dict[Option, float] = {}
+
+    def _shared_cards(self, nodes: NodeTable) -> dict[int, NodeCards]:
+        """By node row, the GPUs that pods may share; none where nobody shares any."""
+        if not any(shared_kind(shape.gpu.kind) for shape in self._shapes):
+            return {}
+        place = {node.name: n for n, node in enumerate(self.supply.nodes)}
+        return {place[name]: found for name, found in self._table.cards(nodes).items()}
 
     def settle(self, ask: DeviceAsk) -> DeviceAsk:
         found = self._settled.get(ask)

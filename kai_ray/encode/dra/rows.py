@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kai_ray.cluster.port import Key
-from kai_ray.scheduler.gpu.facts import MOST_CONSUMERS, Claim, GpuKind, Gpus
+from kai_ray.scheduler.gpu.facts import MOST_CONSUMERS, UNKNOWN_CARD, Claim, GpuKind, Gpus
 from kai_ray.scheduler.snapshot import GPU, USED, Bools, Classes, Snapshot
 
 from . import matches
 from .asks import DeviceAsk
+from .cards import SHARE, NodeCards, kept_cards, slots_in_use
 from .offer import Offer, options_of
 from .parts import NOTHING, Part, Parts, add_all
 from .slices import DeviceId
@@ -48,6 +49,10 @@ class Devices:
     """Task row -> the devices that the pod's own claims hold, by row of the supply."""
     loose: tuple[int, ...] = ()  # devices that claims hold for no placed pod of their own
     first: int = 0  # the snapshot's row of the offer's first
+    cards: dict[int, NodeCards] = field(default_factory=dict[int, NodeCards])
+    """Node row -> its GPUs that pods may share."""
+    kept: frozenset[tuple[int, str]] = frozenset()
+    """(node row, group) of each card that a claim keeps for its sharers."""
 
 
 def with_devices(
@@ -56,11 +61,15 @@ def with_devices(
     snapshot: Snapshot,
     shapes: tuple[Shape, ...],
     names: Names,
+    namespace: str,
 ) -> tuple[Snapshot, tuple[Shape, ...], Devices | None]:
-    """The same with devices. A cluster without any pays nothing."""
+    """The same with devices. A cluster without any pays nothing.
+
+    `namespace` is where shared cards are kept.
+    """
     if not table.active and not any(shape.devices for shape in shapes):
         return snapshot, shapes, None
-    return _Tables(table, nodes, snapshot, shapes, names).build()
+    return _Tables(table, nodes, snapshot, shapes, names, namespace).build()
 
 
 class _Tables:
@@ -73,10 +82,14 @@ class _Tables:
         snapshot: Snapshot,
         shapes: tuple[Shape, ...],
         names: Names,
+        namespace: str,
     ) -> None:
         self._table, self._snapshot, self._shapes = table, snapshot, shapes
         self._parts = Parts(table, nodes, snapshot, shapes, names)
         self._supply, self._offer = self._parts.supply, self._parts.offer
+        self._kept = kept_cards(table, self._supply, namespace)
+        held = slots_in_use(snapshot.gpus, snapshot.tasks)
+        self._shared = {(node, names.device_group(node, slot)) for node, slot, _ in held}
 
     def build(self) -> tuple[Snapshot, tuple[Shape, ...], Devices]:
         tasks = self._snapshot.tasks
@@ -105,6 +118,8 @@ class _Tables:
             self._parts.held,
             self._loose(),
             len(self._snapshot.resources),
+            self._parts.cards,
+            frozenset(self._kept.values()),
         )
         snapshot = self._replaced(snapshot, matches=matches.tables(devices, snapshot, shapes))
         return snapshot, shapes, devices
@@ -196,6 +211,10 @@ class _Tables:
             add_all(charge, (self._offer.takes(d) for d in local))
             node = int(self._supply.node[local[0]]) if local else -1
             gpus = float(self._parts.gpu[local].sum()) if local else 0.0
+            if self._parts.cards and self._kept.get(key) in self._shared:
+                gpus = 0.0  # it counts through those who share it, and so do these rows
+                for r, amount in self._offer.charge([SHARE]).items():
+                    charge[r] = max(charge.get(r, 0) - amount, 0)
         elif ask:
             add_all(charge, [self._offer.charge(options_of(ask))])
         amounts = [(first + r, amount) for r, amount in sorted(charge.items())]
@@ -217,8 +236,21 @@ class _Tables:
         claimed = np.array([part.queue_gpus > 0 for part in parts], dtype=np.bool_)
         kind[claimed & (kind == GpuKind.NONE)] = GpuKind.DRA
         share = gpus.mig_share
+        cards = self._parts.cards
+        memory, by_claim = gpus.memory.copy(), np.zeros(len(gpus.memory), dtype=np.bool_)
+        for n, found in cards.items():
+            by_claim[n] = True
+            memory[n] = memory[n] or found.mib
+        known = memory[memory > UNKNOWN_CARD]
+        first = len(self._snapshot.resources)
+        taken = self._offer.charge([SHARE]) if cards else {}
         return dataclasses.replace(
             gpus,
+            memory=memory,
+            least_mib=int(known.min(initial=2**62)) if known.size else 0,
+            most_mib=int(known.max(initial=0)),
+            by_claim=by_claim,
+            share_rows=tuple(first + row for row in sorted(taken)),
             dra=here,
             kind=kind,
             devices=gpus.devices[origin],

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kai_ray.api.labels import GPU_DEVICE_CLASS
 from kai_ray.cluster.port import Key, Object
 from kai_ray.encode.node_rows import NodeTable
 from kai_ray.encode.problems import Malformed, Problem, text
 from kai_ray.scheduler.snapshot import Bools
 
 from . import asks, claims, slices
+from .cards import NodeCards, node_cards
 from .claims import ClaimRow, Claims, Held
 from .selectors import Selectors
 from .slices import Device, DeviceId, Slice
@@ -42,6 +44,7 @@ class DeviceTable:
         self._devices: tuple[int, list[Device]] | None = None
         self._fits: dict[FitKey, Bools] = {}
         self._supply: tuple[tuple[int, int], Supply] | None = None
+        self._cards: tuple[tuple[object, ...], dict[str, NodeCards]] | None = None
 
     @property
     def active(self) -> bool:
@@ -125,6 +128,15 @@ class DeviceTable:
             found = Supply(devices, facts, self.claims.classes, self.selectors, self._fits)
             self._supply = version, found
         return self._supply[1]
+
+    def cards(self, nodes: NodeTable) -> dict[str, NodeCards]:
+        """GPUs that pods may share, by node."""
+        whole = self.claims.classes.get(GPU_DEVICE_CLASS)
+        version = self.slice_version, nodes.version, whole
+        if self._cards is None or self._cards[0] != version:
+            found = node_cards(self.supply(nodes), nodes) if whole is not None else {}
+            self._cards = version, found
+        return self._cards[1]
 
     def held(self, key: Key) -> Held | None:
         """What a claim holds, or has just been given."""
