@@ -345,7 +345,8 @@ class CardClaims:
         """A reservation pod as it is to be created."""
         name = reservation_pods.name_of(card, attempt)
         making = self._config.reservations
-        resource = "" if self._offered(card.node) is not None else cards.gpu_resource(node)
+        claimed = cards.by_claim(node, self._offered(card.node))
+        resource = "" if claimed else cards.gpu_resource(node)
         namespace = self._config.encode.reservation_namespace
         return reservation_pods.manifest(name, card, making, namespace, resource, book, tolerations)
 

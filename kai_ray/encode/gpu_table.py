@@ -85,7 +85,9 @@ def groups_of(pod: Object) -> tuple[str, ...]:
 def told_devices(pod: Object) -> dict[str, str]:
     """Group -> UUID of the cards that a pod was told; none until it was."""
     text = (pod["metadata"].get("annotations") or {}).get(names.GPU_DEVICES)
-    devices, groups = str(text or "").split(","), groups_of(pod)
+    if not text:
+        return {}
+    devices, groups = str(text).split(","), groups_of(pod)
     if len(devices) != len(groups):
         return {}
     return {g: d.rpartition("=")[2] for g, d in zip(groups, devices, strict=True)}

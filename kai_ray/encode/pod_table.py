@@ -166,7 +166,7 @@ class PodTable:
         self._reservations.keep(key, cards)
         if self._reservations.shared(cards):
             return reservations.without_gpus(shape), standing
-        return shape._replace(devices=()), standing._replace(state=TaskState.RELEASING)
+        return shape, standing._replace(state=TaskState.RELEASING)
 
     def _share(self, key: Key, pod: Object, shape: Shape, standing: Standing) -> None:
         """Notes who shares which cards: the pods that keep them are counted accordingly."""

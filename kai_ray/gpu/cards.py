@@ -90,6 +90,12 @@ def ended(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
 
 
+def by_claim(node: Object, offered: NodeCards | None) -> bool:
+    """Whether a card of the node is had by a resource claim: no device plugin offers any there."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    return offered is not None or not any(name in allocatable for name in names.GPU_RESOURCES)
+
+
 def gpu_resource(node: Object) -> str:
     """The name by which the node's device plugin offers whole cards."""
     offered = (node.get("status") or {}).get("allocatable") or {}

@@ -5,7 +5,8 @@ The judge reads objects alone: who was told which GPU, and what claims hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kai_ray.cluster import resources as kinds
@@ -55,18 +56,34 @@ class CardWorld(World):
                 return
 
     def share(self, name: str, fraction: str = "0.5", **notes: str) -> None:
+        """`notes` are further annotations, with _ for -."""
         part = {"gpu-fraction": fraction} if fraction else {}
         self._pod(name, {**part, **{k.replace("_", "-"): v for k, v in notes.items()}})
 
-    def whole(self, name: str, template: str = "one") -> None:
+    def whole(self, name: str, template: str = "one", **group: Any) -> None:
+        """`group` is more of its PodGroup's spec."""
         entry = {"name": "gpus", "resourceClaimTemplateName": template}
-        self._pod(name, {}, resourceClaims=[entry])
+        self._pod(name, {}, group, resourceClaims=[entry])
 
-    def _pod(self, name: str, notes: dict[str, str], **spec: Any) -> None:
-        self.store.create(kinds.POD_GROUP, objects.podgroup(name, "default-queue"))
+    def _pod(
+        self, name: str, notes: dict[str, str], group: dict[str, Any] | None = None, **spec: Any
+    ) -> None:
+        made = objects.podgroup(name, "default-queue", **(group or {}))
+        self.store.create(kinds.POD_GROUP, made)
         made = objects.pod(name, name, gpus=0, **spec)
         made["metadata"]["annotations"] |= notes
         self.store.create(kinds.POD, made)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is created inside is decided in one cycle."""
+        nodes = [n["metadata"]["name"] for n in self.store.list(kinds.NODE).items]
+        for closed in (True, None):
+            for name in nodes:
+                self.store.patch(kinds.NODE, name, {"spec": {"unschedulable": closed}})
+            if closed:
+                yield
+                self.run(2)
 
     def end(self, name: str, namespace: str = "default") -> None:
         self.store.delete(kinds.POD, name, namespace, grace_s=0)
@@ -87,7 +104,7 @@ class CardWorld(World):
     def claimed(self, namespace: str = "default") -> dict[str, list[str]]:
         """Claims and the GPUs that they hold, by UUID."""
         uuid = {
-            (s["spec"]["pool"]["name"], d["name"]): d["attributes"]["uuid"]["string"]
+            (s["spec"]["pool"]["name"], d["name"]): _uuid(d)
             for s in self.store.list(kinds.RESOURCE_SLICE).items
             for d in s["spec"]["devices"]
         }
@@ -121,6 +138,10 @@ class CardWorld(World):
                 parts[device] = parts.get(device, 0.0) + part
         found += [f"{d} is promised {part:.2f} times" for d, part in parts.items() if part > 1.001]
         return found
+
+
+def _uuid(device: Object) -> str:
+    return device["attributes"].get("uuid", {"string": device["name"]})["string"]
 
 
 def gpus(node: int, count: int, **attributes: Any) -> list[Object]:

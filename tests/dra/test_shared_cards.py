@@ -66,8 +66,9 @@ def test_a_claimed_card_is_not_shared_until_it_is_free() -> None:
 def test_both_kinds_in_one_cycle_take_no_more_than_there_is(template: str) -> None:
     for order in range(6):
         world = CardWorld(cards=2)
-        for i in random.Random(order).sample(range(4), 4):
-            world.share(f"s{i}") if i < 2 else world.whole(f"w{i}", template)
+        with world.together():
+            for i in random.Random(order).sample(range(4), 4):
+                world.share(f"s{i}") if i < 2 else world.whole(f"w{i}", template)
         world.run(10)
         assert not world.wrong(), world.wrong()
         assert len(world.placed()) == (3 if template == "one" or len(world.told()) == 0 else 2)
@@ -113,6 +114,83 @@ def test_a_lost_reservation_pod_gets_the_same_card_again() -> None:
     assert len(world.claimed()) == 2
 
 
+@pytest.mark.parametrize("kind", ["share", "whole"])
+def test_who_comes_while_cards_are_without_their_keepers_gets_another(kind: str) -> None:
+    world = CardWorld(cards=3)
+    world.share("a", "0.9")
+    world.share("b", "0.9")
+    world.run(5)
+    before = world.told()
+    for keeper in world.keepers():  # they are made again one after the other
+        world.end(keeper["metadata"]["name"], KEPT_IN)
+    world.share("c", "0.9") if kind == "share" else world.whole("c")
+    world.run(20)
+    assert before.items() <= world.told().items() and "c" in world.placed()
+    assert not world.wrong() and len(world.keepers()) == len(world.told())
+
+
+def _with_another_driver() -> CardWorld:
+    """One card that may be shared and one of another driver, which is a GPU too."""
+    world = CardWorld(cards=1)
+    other = [o.device("gpu-0", attributes={"uuid": "GPU-node-0-x", "example.com/cell": 1})]
+    made = o.slice_of("node-0", other, "gpu.other.com", pool={"name": "other"})
+    world.store.create(kinds.RESOURCE_SLICE, made)
+    both = "device.driver in ['gpu.nvidia.com', 'gpu.other.com']"
+    world.store.create(kinds.DEVICE_CLASS, o.device_class("any-gpu", both))
+    world.store.create(kinds.DEVICE_CLASS, o.device_class("nic.example.com"))
+    world.store.create(
+        kinds.RESOURCE_CLAIM_TEMPLATE, o.template("any", o.spec(o.exactly(cls="any-gpu")))
+    )
+    return world
+
+
+def test_gpus_of_another_driver_are_no_cards_to_share() -> None:
+    world = _with_another_driver()
+    world.share("a", "0.9")
+    world.share("b", "0.9")
+    world.run(10)
+    assert len(world.placed()) == len(world.keepers()) == 1
+    world.whole("c")
+    world.whole("d", "any")
+    world.run(10)
+    assert len(world.placed()) == 2 and "d" in world.placed() and not world.wrong()
+
+
+def test_a_part_and_a_claim_of_the_same_driver_are_counted_in_one_cycle() -> None:
+    for names in (("a", "c"), ("c", "a")):
+        world = _with_another_driver()
+        with world.together():
+            for name in names:
+                world.share(name, "0.9") if name == "a" else world.whole(name)
+        world.run(10)
+        (first,) = world.placed()
+        (waits,) = {"a", "c"} - {first}
+        assert "BindFailed" not in [reason for reason, _ in world.events(waits)]
+        assert not world.wrong()
+
+
+def test_a_card_that_is_opened_is_left_over_by_claims_that_would_like_it_more() -> None:
+    world = _with_another_driver()
+    _offer(world, gpus(0, 1, **{"example.com/cell": 0}))
+    nic = [o.device("nic-0", attributes={"example.com/cell": 0})]
+    made = o.slice_of("node-0", nic, "nic.example.com", pool={"name": "nics"})
+    world.store.create(kinds.RESOURCE_SLICE, made)
+    near = o.spec(
+        o.exactly(cls="any-gpu"),
+        o.exactly("nic", "nic.example.com"),
+        constraints=[{"matchAttribute": "example.com/cell"}],
+    )
+    world.store.create(kinds.RESOURCE_CLAIM_TEMPLATE, o.template("near", near))
+    with world.together():
+        world.share("a", "0.9")
+        world.whole("c", "near")
+    world.run(10)
+    assert sorted(world.placed()) == ["a"] and not world.wrong()
+    world.end("a")
+    world.run(60)
+    assert sorted(world.placed()) == ["c"] and not world.wrong()
+
+
 def test_who_shares_a_card_that_was_given_away_is_ended_and_told() -> None:
     world = CardWorld(cards=1)
     world.share("a")
@@ -131,9 +209,35 @@ def test_who_shares_a_card_that_was_given_away_is_ended_and_told() -> None:
     assert not world.keepers() and not world.wrong()
 
 
+def test_a_preemptor_takes_one_card_and_no_more() -> None:
+    world = CardWorld(cards=3)
+    for i in range(3):
+        world.share(f"s{i}", "0.9")
+    world.run(5)
+    assert len(set(world.told().values())) == 3
+    urgent = {"metadata": {"name": "urgent"}, "value": 90}
+    world.store.create(kinds.PRIORITY_CLASS, urgent)
+    world.whole("w", priorityClassName="urgent")
+    assert world.until(lambda: "w" in world.placed())
+    world.run(20)
+    assert len(world.told()) == 2 and not world.wrong()
+
+
+def test_a_part_of_each_of_two_cards() -> None:
+    world = CardWorld(cards=3)
+    world.share("a", gpu_fraction_num_devices="2")
+    world.share("b", gpu_fraction_num_devices="2")
+    world.whole("c")
+    world.whole("d")
+    world.run(10)
+    assert len(world.told()["a"].split(",")) == 2
+    assert world.told()["a"] == world.told()["b"] and len(world.claimed()) == 1
+    assert not world.wrong()
+
+
 def _offer(world: CardWorld, devices: list[Any]) -> None:
     found = world.store.get(kinds.RESOURCE_SLICE, "node-0-gpu.nvidia.com")
-    pool = {**found["spec"]["pool"], "generation": 2}
+    pool = {**found["spec"]["pool"], "generation": found["spec"]["pool"]["generation"] + 1}
     spec = {**found["spec"], "devices": devices, "pool": pool}
     world.store.update(kinds.RESOURCE_SLICE, {**found, "spec": spec})
 
@@ -202,7 +306,9 @@ def test_a_random_life_gives_no_card_twice(seed: int) -> None:
         names = [p["metadata"]["name"] for p in world.pods()]
         act = pick.random()
         if act < 0.35:
-            world.share(f"s{step}", pick.choice(["0.5", "0.3", "0.7"]))
+            many = pick.choice(["1", "1", "2"])
+            part = pick.choice(["0.5", "0.3", "0.7"])
+            world.share(f"s{step}", part, gpu_fraction_num_devices=many)
         elif act < 0.6:
             world.whole(f"w{step}", pick.choice(["one", "one", "every"]))
         elif act < 0.85 and names:
@@ -231,6 +337,9 @@ def test_a_cluster_whose_kubelets_check_runs_them_side_by_side() -> None:
         create(world, o.pod("c", template="one"), o.pod("d", template="one"))
         world.run_for(10)
         assert {"a", "b"} < running(world) and len(held(world)) == 2
+        maps = [m["data"] for m in world.client.list(kinds.CONFIG_MAP, "default").items]
+        seen = [m["NVIDIA_VISIBLE_DEVICES"] for m in maps if "NVIDIA_VISIBLE_DEVICES" in m]
+        assert len(seen) == 2 and len(set(seen)) == 1 and seen[0].startswith("GPU-node-0-")
         (waits,) = {"a", "b", "c", "d"} - placed(world).keys()
         assert "GPU" in why(world, waits)
         assert not world.kubelet.refused and world.runtime.errors == 0
