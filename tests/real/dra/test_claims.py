@@ -87,3 +87,36 @@ def test_pods_of_a_template_get_devices_and_leave_them(
     assert gone not in claims()
     with pytest.raises(NotFound):
         port.get(r.POD, gone, space)
+
+
+def test_pods_share_a_card_that_a_claim_keeps(
+    plane: ControlPlane, real_namespace: str, gpu_nodes: Callable[..., list[str]], loop: Runtime
+) -> None:
+    """The server takes what we make for it, and lets all of it go with the reservation pod."""
+    port, space, kept_in = plane.port, real_namespace, "kai-resource-reservation"
+    (node,) = gpu_nodes(1, gpus=0, prefix="cards")
+    made = [(r.DEVICE_CLASS, o.device_class()), (r.RESOURCE_SLICE, o.slice_of(node, o.gpus(1)))]
+    for resource, obj in made:
+        port.create(resource, obj)
+    for name in ("a", "b"):
+        pod = o.pod(name, meta={"namespace": space, "annotations": {"gpu-fraction": "0.5"}})
+        del pod["spec"]["resourceClaims"], pod["spec"]["containers"][0]["resources"]
+        port.create(r.POD, pod)
+
+    def told() -> list[str]:
+        pods = [p for p in port.list(r.POD, space).items if p["spec"].get("nodeName")]
+        return [p["metadata"]["annotations"]["kai.scheduler/gpu-devices"] for p in pods]
+
+    assert loop.run_until(lambda: len(told()) == 2, 30)
+    assert set(told()) == {"GPU-0"}
+    (claim,) = port.list(r.RESOURCE_CLAIM, kept_in).items
+    (keeper,) = port.list(r.POD, kept_in).items
+    assert [u["uid"] for u in claim["status"]["reservedFor"]] == [keeper["metadata"]["uid"]]
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    assert (result["pool"], result["device"]) == (node, "gpu-0")
+    for name in ("a", "b"):
+        port.delete(r.POD, name, space, grace_s=0)
+    assert loop.run_until(lambda: not port.list(r.RESOURCE_CLAIM, kept_in).items, 60)
+    assert not port.list(r.POD, kept_in).items
+    for resource, obj in made:
+        port.delete(resource, obj["metadata"]["name"])
