@@ -20,7 +20,7 @@ from kai_ray.encode.problems import MISREAD, Malformed
 from kai_ray.podgrouper.groups import Group
 from kai_ray.podgrouper.plan import groups_to_be
 from kai_ray.podgrouper.values import GroupError
-from kai_ray.podgrouper.workload import Settings
+from kai_ray.podgrouper.workload import NoReader, Settings
 
 #: More would only be cut by the API server.
 _MOST = 8
@@ -178,8 +178,8 @@ def _has(node: Object, name: str) -> int:
         return 0
 
 
-class _Lookups:
-    """The port as rules read it."""
+class _Lookups(NoReader):
+    """The port as rules read it: single objects only."""
 
     def __init__(self, port: Port) -> None:
         self._port = port
@@ -192,15 +192,3 @@ class _Lookups:
             return self._port.get(resource, name, namespace if resource.namespaced else "")
         except ApiError:
             return None
-
-    def list(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str = "",
-        labels: Mapping[str, str] | None = None,
-    ) -> Sequence[Object]:
-        return ()
-
-    def owned(self, api_version: str, kind: str, uid: str) -> Sequence[Object]:
-        return ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 
 from kai_ray.cli import connect, run_admission, run_lease, run_sharing
 from kai_ray.cli.failures import USAGE, Failure
+from kai_ray.cli.stopping import stop_signals
 
 if TYPE_CHECKING:
     from kai_ray.cluster.leases import LeaseConfig
@@ -108,7 +108,7 @@ def run(
     health_address = _address("--health", health)
     webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")
     _log(verbose)
-    stopped = _stop_signals()
+    stopped = stop_signals()
     connection = connect.open_connection()
     if install_crds:
         _install(connection.port, lease)
@@ -218,15 +218,6 @@ def _address(option: str, text: str) -> tuple[str, int]:
     if text and not port.isdecimal():
         raise click.UsageError(f"{option} {text!r}: give HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port or 0)
-
-
-def _stop_signals() -> threading.Event:
-    """Set by SIGTERM or Ctrl-C. Only the main thread of a process gets signals."""
-    stopped = threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.set())
-    return stopped
 
 
 def _log(verbose: bool) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ import click
 
 from kai_ray.cli import connect, examples
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
+from kai_ray.cli.stopping import stop_signals
 
 if TYPE_CHECKING:
     from kai_ray.cluster.rest import RestServer
@@ -62,7 +61,7 @@ def up(
     from kai_ray.sim.embedded import EmbeddedCluster
 
     target = Path(kubeconfig_out) if kubeconfig_out else connect.home() / "kubeconfig"
-    stopped = _stop_signals()
+    stopped = stop_signals()
     try:
         cluster = EmbeddedCluster(config, state_dir=state)
     except OSError as error:
@@ -165,15 +164,6 @@ def _examples() -> str:
     """The examples' folder, as it is typed from here."""
     folder = examples.folder()
     return os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder)
-
-
-def _stop_signals() -> threading.Event:
-    """Set by Ctrl-C or SIGTERM. Only the main thread of a process gets signals."""
-    stopped = threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.set())
-    return stopped
 
 
 def _log(verbose: bool) -> None:
