@@ -375,6 +375,15 @@ class ControlPlane:
             "\n".join([f"--- {name} ({len(text)} lines)", *text[-lines:]]) for name, text in ends
         )
 
+    def pods(self) -> str:
+        """Pods that have not ended, as kubectl shows them, the newest last; or its complaint."""
+        not_ended = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
+        order = "--sort-by=.metadata.creationTimestamp"
+        try:
+            return self.kubectl("get", "pods", "-A", "-o", "wide", not_ended, order)
+        except (ProgramFailed, subprocess.SubprocessError, OSError) as error:
+            return str(error)
+
     # Inside
 
     def _start_part(self, name: str, args: Sequence[str], memory: str = "300MiB") -> Program:

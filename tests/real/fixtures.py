@@ -149,3 +149,4 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         return
     for plane in item.config.stash.get(RUNNING, []):
         report.sections.append((f"control plane, logs in {plane.programs.logs}", plane.logs()))
+        report.sections.append(("its pods", "\n".join(plane.pods().splitlines()[-60:])))
