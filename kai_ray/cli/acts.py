@@ -16,11 +16,9 @@ from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.story import Story
 from kai_ray.cli.submit import apply, runs_pods
-from kai_ray.cli.views import jobs as view
-from kai_ray.cli.views import nodes as node_view
-from kai_ray.cli.views.jobs import ENDED, Job
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Port, Resource
+from kai_ray.sight.jobs.listing import ENDED, Job, read
 from kai_ray.sim.cluster_file import RACK
 
 LOOK_S = 0.2
@@ -60,7 +58,7 @@ def play(
             while True:
                 jobs = [
                     j
-                    for j in view.read(connection.port, connection.namespace)
+                    for j in read(connection.port, connection.namespace)
                     if (j.kind, j.name) in {(r.kind, name) for r, name, _ in made}
                 ]
                 look(story, jobs, time.monotonic() - begin)

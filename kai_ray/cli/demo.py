@@ -23,7 +23,7 @@ from kai_ray.cli.failures import Failure
 from kai_ray.cli.story import EVICTIONS, SUMMARY, Story, brief, evictions
 from kai_ray.cli.submit import apply, runs_pods
 from kai_ray.cli.views import jobs as view
-from kai_ray.cli.views.jobs import ENDED, Job
+from kai_ray.sight.jobs.listing import ENDED, Job, read
 
 if TYPE_CHECKING:
     from kai_ray.cluster.rest import RestServer
@@ -102,7 +102,7 @@ def _watch(connection: Connection, own: Path, samples: Sequence[Path], timeout_s
 
     def look(screen: Screen) -> bool:
         now_s = time.monotonic() - begin
-        jobs = [j for j in view.read(connection.port, None) if (j.kind, j.name) in story.submitted]
+        jobs = [j for j in read(connection.port, None) if (j.kind, j.name) in story.submitted]
         screen.show(jobs, story.look(jobs, now_s), now_s)
         return story.settled(SERVICES)
 

@@ -47,6 +47,7 @@ def queue(name: str) -> None:
     """Show one queue: amounts per resource, what is below it, its jobs."""
     from kai_ray.cli.views import jobs as job_view
     from kai_ray.cli.views import queues as view
+    from kai_ray.sight.jobs import listing
 
     port = connect.open_connection().port
     rows = view.read(port)
@@ -80,8 +81,8 @@ def queue(name: str) -> None:
     )
     section("Amounts", columns, units)
     subtree = _subtree(rows, name)
-    jobs = [j for j in job_view.read(port, None) if j.queue in subtree]
-    live = [j for j in jobs if j.status not in job_view.ENDED]
+    jobs = [j for j in listing.read(port, None) if j.queue in subtree]
+    live = [j for j in jobs if j.status not in listing.ENDED]
     section("Jobs", job_view.WITH_NAMESPACE, live)
     _ending(port, found.object)
 
@@ -100,7 +101,7 @@ def _subtree(rows: Sequence[Any], name: str) -> set[str]:
 def job(name: str) -> None:
     """Show one job: its gangs and pods, why it waits, conditions and events."""
     from kai_ray.cli.find import find
-    from kai_ray.cli.views import pods as P
+    from kai_ray.sight.jobs import pods as P
 
     connection = connect.open_connection()
     port = connection.port
@@ -193,7 +194,7 @@ def node(name: str) -> None:
     """Show one node: labels, taints, what runs on it."""
     from kai_ray.cli.views import devices
     from kai_ray.cli.views import nodes as view
-    from kai_ray.cli.views import pods as P
+    from kai_ray.sight.jobs import pods as P
 
     port = connect.open_connection().port
     try:

@@ -9,8 +9,8 @@ import click
 from kai_ray.cli import connect, output
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.find import Found, find
-from kai_ray.cli.views.jobs import Job
 from kai_ray.cluster import resources as R
+from kai_ray.sight.jobs.listing import Job
 
 if TYPE_CHECKING:
     from kai_ray.controllers.explain import Explanation, GangExplanation

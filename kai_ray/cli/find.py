@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import USAGE, Failure, missing
-from kai_ray.cli.views import jobs as view
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Object, Resource, Write
 from kai_ray.cluster.suspension import SUSPEND
+from kai_ray.sight.jobs import listing
 
 #: Kinds that a bare name may mean before they have a gang.
 WORKLOADS = (*SUSPEND, R.DEPLOYMENT, R.STATEFUL_SET, R.POD)
@@ -24,7 +24,7 @@ class Found:
     namespace: str
     name: str
     object: Object
-    job: view.Job | None = None
+    job: listing.Job | None = None
 
     def __str__(self) -> str:
         return f"{self.resource.kind.lower()}/{self.name}"
@@ -35,7 +35,7 @@ def find(connection: Connection, typed: str) -> Found:
     kind, _, name = typed.rpartition("/")
     jobs = [
         j
-        for j in view.read(connection.port, connection.namespace)
+        for j in listing.read(connection.port, connection.namespace)
         if j.name == name and (not kind or _is_kind(j.kind, j.api_version, kind))
     ]
     if len(jobs) > 1:

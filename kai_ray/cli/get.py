@@ -131,6 +131,7 @@ def jobs(
     """List jobs: every workload that has a gang, and those that are suspended."""
     from kai_ray.cli.views import jobs as view
     from kai_ray.cluster import resources as R
+    from kai_ray.sight.jobs.listing import read
 
     connection = connect.open_connection()
     namespace = None if all_namespaces else connection.namespace
@@ -138,7 +139,7 @@ def jobs(
         "job",
         lambda: [
             j
-            for j in view.read(connection.port, namespace, labels=selector)
+            for j in read(connection.port, namespace, labels=selector)
             if (queue is None or j.queue == queue)
             and (status is None or j.status.lower() == status.lower())
         ],

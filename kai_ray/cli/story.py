@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kai_ray.cli import output
 from kai_ray.cli.output import Column
-from kai_ray.cli.views.jobs import ENDED, Job
+from kai_ray.sight.jobs.listing import ENDED, Job
 
 #: The reason of a gang whose pods are still being made: nobody waits for that.
 INCOMPLETE = "GangIncomplete"

@@ -10,8 +10,7 @@ import click
 
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import Failure
-from kai_ray.cli.views import jobs as view
-from kai_ray.cli.views.jobs import ENDED, Job
+from kai_ray.sight.jobs.listing import ENDED, Job, read
 
 if TYPE_CHECKING:
     from kai_ray.cli.submit import Submitted
@@ -28,7 +27,7 @@ def wait_for(
     keys = {(w.resource.kind, w.namespace, w.name) for w in wanted}
     spaces = sorted({w.namespace for w in wanted})
     while True:
-        jobs = [j for space in spaces for j in view.read(connection.port, space)]
+        jobs = [j for space in spaces for j in read(connection.port, space)]
         found = {key: j for j in jobs if (key := (j.kind, j.namespace, j.name)) in keys}
         for key, job in found.items():
             line = _line(job)

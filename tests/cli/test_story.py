@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kai_ray.cli.story import Story, brief
-from kai_ray.cli.views.gangs import Gang
-from kai_ray.cli.views.jobs import Job
+from kai_ray.sight.jobs.gangs import Gang
+from kai_ray.sight.jobs.listing import Job
 
 
 def job(status: str, reason: str = "", kind: str = "Job", pods: int = 2) -> Job:

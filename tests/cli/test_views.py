@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kai_ray.api import labels as L
-from kai_ray.cli.views import gangs, jobs, nodes, owners, pods, queues
+from kai_ray.cli.views import nodes, queues
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
+from kai_ray.sight.jobs import gangs, owners, pods
+from kai_ray.sight.jobs import listing as jobs
 
 
 def pod(name: str, group: str, phase: str = "Pending", node: str = "", gpus: int = 1) -> Object:

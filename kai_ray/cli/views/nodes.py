@@ -11,9 +11,9 @@ from kai_ray.api import quantity
 from kai_ray.cli import output
 from kai_ray.cli.output import Column
 from kai_ray.cli.views import devices
-from kai_ray.cli.views import pods as P
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object, Port
+from kai_ray.sight.jobs import pods as P
 
 MODEL = "nvidia.com/gpu.product"
 ZONE = "topology.kubernetes.io/zone"

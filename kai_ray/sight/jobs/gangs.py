@@ -7,8 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from kai_ray.api import labels as L
-from kai_ray.cli.views import pods as P
 from kai_ray.cluster.port import Object
+from kai_ray.sight.jobs import pods as P
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Jobs as users see them, read from any API server: workloads, their gangs, their pods."""
