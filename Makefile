@@ -60,8 +60,9 @@ contracts: dev ## import-linter: the layers
 
 check: lint types contracts ## all of the above
 
-parts: dev ## real programs that tests run (Kubernetes, operators, Ray), built once into a cache
+parts: dev ## real programs that tests run (Kubernetes, operators, Ray, Prometheus, Chromium), got once
 	$(PY) -m tests.parts.build >/dev/null
+	$(PY) -m tests.parts.debian >/dev/null
 
 # Without them, and without CI, tests that need them are skipped by name.
 test: check ## everything: this is what CI runs
