@@ -16,6 +16,7 @@ from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.story import Story
 from kai_ray.cli.submit import apply, runs_pods
+from kai_ray.cli.views import nodes as node_view
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Port, Resource
 from kai_ray.sight.jobs.listing import ENDED, Job, read
