@@ -108,7 +108,8 @@ class _Inliner:
         for key, text in descriptions.ROOT.items():
             if key in schema["properties"]:
                 schema["properties"][key].setdefault("description", text)
-        schema["required"] = ["spec"]
+        if "spec" in schema["properties"]:
+            schema["required"] = ["spec"]
         schema.pop("x-kubernetes-preserve-unknown-fields", None)
         return schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from . import kai, kubeflow, ray
+from . import gpu_state, kai, kubeflow, ray
 
 Json = dict[str, Any]
 Column = tuple[str, str, str] | tuple[str, str, str, int]
@@ -198,6 +198,21 @@ OWN = (
         namespaced=False,
         categories=("kai",),
         open=True,
+    ),
+    Definition(
+        gpu_state.GPUNodeState,
+        "kai.scheduler",
+        "v1alpha1",
+        "gpunodestates",
+        namespaced=False,
+        short_names=("gpus",),
+        categories=("kai",),
+        columns=(
+            ("Driver", "string", ".status.driver"),
+            ("Observed", "date", ".status.observedAt"),
+            ("Problem", "string", ".status.problem"),
+            _AGE,
+        ),
     ),
 )
 

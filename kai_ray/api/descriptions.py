@@ -5,7 +5,7 @@ Beside the types and not in them, so that both can be read. A test asks for a te
 
 from __future__ import annotations
 
-from . import core, kai
+from . import core, gpu_state, kai
 
 Texts = dict[str, str]
 
@@ -252,5 +252,44 @@ FIELDS: dict[type, Texts] = {
         "global": "Settings of all parts.",
         "admission": "Settings of the admission webhook.",
         "podGrouper": "Settings of the podgrouper.",
+    },
+    gpu_state.GpuProcess: {
+        "namespace": "Namespace of the pod.",
+        "pod": "Name of the pod; empty where it is not known to which one the processes belong.",
+        "uid": "UID of the pod.",
+        "container": "Name of the container, or its id.",
+        "usedMiB": "Memory of the device that they hold, in MiB.",
+        "utilization": "Their part of the device's time, mean of the period.",
+    },
+    gpu_state.MigInstance: {
+        "uuid": "UUID of the instance.",
+        "profile": "Its profile, such as 1g.10gb.",
+        "memoryMiB": "Its memory, in MiB.",
+        "usedMiB": "Memory in use, in MiB.",
+        "processes": "What runs on it, one entry a container.",
+    },
+    gpu_state.GpuDevice: {
+        "uuid": "UUID of the device.",
+        "index": "Its number on the node.",
+        "model": "Its product name.",
+        "memoryMiB": "Its memory, in MiB.",
+        "usedMiB": "Memory in use, in MiB.",
+        "utilization": "Part of the period in which something ran on it.",
+        "powerWatts": "Its present power.",
+        "healthy": "Whether it can be used.",
+        "problem": "What is wrong with it, or what could not be read.",
+        "numaNode": "The NUMA cell that it is next to.",
+        "links": "Numbers of the devices that it reaches by NVLink, itself or by a switch.",
+        "migInstances": "The instances that it is divided into.",
+        "pods": "UIDs of the pods that were given it; left out where that is not known.",
+        "processes": "What runs on it, one entry a container.",
+    },
+    gpu_state.GPUNodeStatus: {
+        "observedAt": "When these figures were read.",
+        "periodSeconds": "How long before that the means go back.",
+        "source": "Who wrote it: the driver was asked (nvml), or a model (simulated).",
+        "driver": "Version of the driver.",
+        "problem": "Why there are no figures, or not all.",
+        "devices": "One entry a device.",
     },
 }

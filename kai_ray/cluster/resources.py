@@ -61,6 +61,8 @@ NODE_ZONES = Resource(
 )
 SCHEDULING_SHARD = Resource("kai.scheduler", "v1", "schedulingshards", "SchedulingShard", False)
 KAI_CONFIG = Resource("kai.scheduler", "v1", "configs", "Config", False)
+#: What the GPUs of a node are doing; has the node's name.
+GPU_NODE_STATE = Resource("kai.scheduler", "v1alpha1", "gpunodestates", "GPUNodeState", False)
 
 RAY_CLUSTER = Resource("ray.io", "v1", "rayclusters", "RayCluster")
 RAY_JOB = Resource("ray.io", "v1", "rayjobs", "RayJob")

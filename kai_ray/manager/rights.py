@@ -67,6 +67,7 @@ _READ = (
     kinds.TOPOLOGY,
     kinds.SCHEDULING_SHARD,
     kinds.KAI_CONFIG,
+    kinds.GPU_NODE_STATE,
     kinds.RESOURCE_CLAIM,
     kinds.RESOURCE_CLAIM_TEMPLATE,
     kinds.RESOURCE_SLICE,

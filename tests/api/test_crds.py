@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from kai_ray.api import kai
+from kai_ray.api import gpu_state, kai
 from kai_ray.api.crd import crds, schema_of, workload_crds
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.memory import MemoryStore, install_defaults
@@ -18,7 +18,15 @@ from tests.shared import shared_dir
 
 BY_KIND: dict[str, Resource] = {
     kind.kind: kind
-    for kind in (r.QUEUE, r.POD_GROUP, r.BIND_REQUEST, r.TOPOLOGY, r.SCHEDULING_SHARD, r.KAI_CONFIG)
+    for kind in (
+        r.QUEUE,
+        r.POD_GROUP,
+        r.BIND_REQUEST,
+        r.TOPOLOGY,
+        r.SCHEDULING_SHARD,
+        r.KAI_CONFIG,
+        r.GPU_NODE_STATE,
+    )
 }
 STRUCTS: dict[str, type[Any]] = {
     "Queue": kai.Queue,
@@ -27,6 +35,7 @@ STRUCTS: dict[str, type[Any]] = {
     "Topology": kai.Topology,
     "SchedulingShard": kai.SchedulingShard,
     "Config": kai.Config,
+    "GPUNodeState": gpu_state.GPUNodeState,
 }
 
 
@@ -79,9 +88,10 @@ def test_our_kinds_are_bounded_and_described() -> None:
         assert schema["description"]
         if kind == "Config":
             continue
-        for path, node in _nodes(schema["properties"]["spec"]):
+        part = "status" if kind == "GPUNodeState" else "spec"  # what others than we write
+        for path, node in _nodes(schema["properties"][part]):
             if node.get("type") == "string" and "enum" not in node and "[]" not in path:
-                assert "maxLength" in node, f"{kind}.spec{path}: text without an end"
+                assert "maxLength" in node, f"{kind}.{part}{path}: text without an end"
 
 
 def test_every_field_of_our_kinds_says_what_it_is() -> None:
