@@ -16,9 +16,9 @@ from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.story import Story
 from kai_ray.cli.submit import apply, runs_pods
-from kai_ray.cli.views import nodes as node_view
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Port, Resource
+from kai_ray.sight import node_list
 from kai_ray.sight.jobs.listing import ENDED, Job, read
 from kai_ray.sim.cluster_file import RACK
 
@@ -125,7 +125,7 @@ def _missed(act: Act) -> str:
 
 def _one_card(connection: Connection, jobs: list[Job]) -> str:
     """Two pods on one card, half of it each."""
-    for node in node_view.read(connection.port):
+    for node in node_list.read(connection.port):
         for card in node.cards:
             if len(card.pods) > 1:
                 names = " and ".join(f"Pod {name}" for name in card.pods)

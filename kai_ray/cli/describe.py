@@ -47,10 +47,11 @@ def queue(name: str) -> None:
     """Show one queue: amounts per resource, what is below it, its jobs."""
     from kai_ray.cli.views import jobs as job_view
     from kai_ray.cli.views import queues as view
+    from kai_ray.sight import queue_list
     from kai_ray.sight.jobs import listing
 
     port = connect.open_connection().port
-    rows = view.read(port)
+    rows = queue_list.read(port)
     found = next((q for q in rows if q.name == name), None)
     if found is None:
         raise missing("queue", name, next="kai get queues")
@@ -61,8 +62,8 @@ def queue(name: str) -> None:
         ("Parent", found.parent or "none (top level)"),
         ("Queues below", ", ".join(below)),
         ("Priority", str(found.priority)),
-        ("State", view.state_sentence(found)),
-        *view.policies(found, rows),
+        ("State", queue_list.state_sentence(found)),
+        *queue_list.policies(found, rows),
     )
     units: tuple[tuple[str, Any, Any], ...] = (
         ("GPU (devices)", found.gpu, output.number),
@@ -192,8 +193,8 @@ def _explain(connection: Any, row: Any) -> None:
 @connect.connected
 def node(name: str) -> None:
     """Show one node: labels, taints, what runs on it."""
-    from kai_ray.cli.views import devices
-    from kai_ray.cli.views import nodes as view
+    from kai_ray.sight import claimed as devices
+    from kai_ray.sight import node_list as view
     from kai_ray.sight.jobs import pods as P
 
     port = connect.open_connection().port

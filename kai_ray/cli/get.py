@@ -96,11 +96,12 @@ def queues(names: tuple[str, ...], output: str, watch: bool, selector: str) -> N
     """List queues: quota, allocation, fair share and pending demand, in GPUs."""
     from kai_ray.cli.views import queues as view
     from kai_ray.cluster import resources as R
+    from kai_ray.sight import queue_list
 
     port = connect.open_connection().port
     listing = Listing(
         "queue",
-        lambda: view.read(port, labels=selector),
+        lambda: queue_list.read(port, labels=selector),
         view.COLUMNS,
         lambda q: f"queue.scheduling.run.ai/{q.name}",
         lambda q: q.name,
@@ -163,12 +164,13 @@ def nodes(names: tuple[str, ...], fold: bool, output: str, watch: bool, selector
     """List nodes: GPUs, how many are free, and whether the node takes work."""
     from kai_ray.cli.views import nodes as view
     from kai_ray.cluster import resources as R
+    from kai_ray.sight import node_list
 
     port = connect.open_connection().port
 
     def read() -> Sequence[Any]:
-        rows = view.read(port, labels=selector)
-        return view.fold(rows) if fold and output in ("table", "wide") else rows
+        rows = node_list.read(port, labels=selector)
+        return node_list.fold(rows) if fold and output in ("table", "wide") else rows
 
     listing = Listing(
         "node",

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from kai_ray.cli.acts import ACTS
-from kai_ray.cli.views import nodes as node_view
 from kai_ray.cluster import resources as R
+from kai_ray.sight import node_list as node_view
 from kai_ray.sight.jobs import listing as view
 from kai_ray.sim.cluster_file import RACK
 from kai_ray.sim.embedded import EmbeddedCluster

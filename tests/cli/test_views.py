@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kai_ray.api import labels as L
-from kai_ray.cli.views import nodes, queues
+from kai_ray.cli.views import queues as columns
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Object
+from kai_ray.sight import node_list as nodes
+from kai_ray.sight import queue_list as queues
 from kai_ray.sight.jobs import gangs, owners, pods
 from kai_ray.sight.jobs import listing as jobs
 
@@ -231,7 +233,7 @@ def test_amounts_of_a_queues_status_come_in_the_units_of_its_spec() -> None:
     row = queues.queue(queue("a", allocated={"cpu": "1500m", "memory": "2Gi"}))
     assert row.cpu.allocated == 1500
     assert row.memory.allocated == pytest.approx(2 * 2**30 / 1e6)
-    assert (queues.cores(1500), queues.megabytes(-1), queues.megabytes(2500)) == (
+    assert (columns.cores(1500), columns.megabytes(-1), columns.megabytes(2500)) == (
         "1.5",
         "unlimited",
         "2.5G",

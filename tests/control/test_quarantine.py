@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kai_ray.api import labels as L
-from kai_ray.cli.views import nodes as view
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Forbidden, Port, Unavailable
 from kai_ray.controllers.explain import explain_workload
 from kai_ray.encode import RESOURCES, Encoded, Encoder
 from kai_ray.scheduler import Plan, decide
+from kai_ray.sight import node_list as view
 from tests.control import objects
 from tests.control.faults import FaultyPort
 from tests.control.world import World

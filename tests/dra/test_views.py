@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kai_ray.cli.views import devices, nodes
 from kai_ray.cluster import resources as R
+from kai_ray.sight import claimed as devices
+from kai_ray.sight import node_list as nodes
 from kai_ray.sight.jobs import gangs
 from tests.dra import objects as o
 from tests.dra.world import cluster, create, running
