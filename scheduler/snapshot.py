@@ -305,6 +305,9 @@ class Snapshot:
     kept: Ints | None = None
     """[R, N] room that is held for pods that were evicted to be moved there and are not made again
     yet: nobody may take it. None = nothing is held."""
+    coming: Floats | None = None
+    """[3, G] what queues stay charged for such pods, and for those of them that are back and wait
+    for the rest: nobody else may use up the limit they come back to. None = nothing."""
     reserves: tuple[Reserve, ...] = ()  # at most one per queue
     gpus: Gpus | None = None  # None = only whole GPUs, or none
     topologies: Topologies | None = None  # None = no Topology objects

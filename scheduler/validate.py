@@ -142,6 +142,11 @@ def _shapes(snapshot: Snapshot, found: _Findings) -> None:
     kept = snapshot.kept
     if kept is not None and (kept.shape != (r, n) or kept.dtype != np.int64 or (kept < 0).any()):
         found.add("kept", "is malformed", "give [R, N] integers from 0")
+    coming = snapshot.coming
+    if coming is not None and (
+        coming.shape != (3, g) or coming.dtype != np.float64 or not (coming >= 0).all()
+    ):
+        found.add("coming", "is malformed", "give [3, G] amounts from 0")
     if snapshot.total.shape != (3,):
         found.add("total", f"has shape {list(snapshot.total.shape)}", "give three amounts")
     for problem in (*topology_shape_problems(snapshot), *gpu_shape_problems(snapshot)):

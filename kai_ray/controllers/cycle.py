@@ -73,7 +73,12 @@ def only(snapshot: Snapshot, gangs: Bools) -> Snapshot:
     others = (tasks.gang >= 0) & (state == TaskState.PENDING)
     others &= ~gangs[tasks.gang]
     state[others] = TaskState.GATED
-    return dataclasses.replace(snapshot, tasks=dataclasses.replace(tasks, state=state))
+    coming = snapshot.coming
+    if coming is not None:
+        coming = np.where(gangs, 0.0, coming)  # what is kept for them is theirs to take
+    return dataclasses.replace(
+        snapshot, tasks=dataclasses.replace(tasks, state=state), coming=coming
+    )
 
 
 def members(encoded: Encoded, gang: int) -> list[Key]:

@@ -26,7 +26,7 @@ from kai_ray.controllers.departures import Departures
 from kai_ray.controllers.drains import Drains
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.eviction_words import EVICTED, tell_evicted
-from kai_ray.controllers.freed_room import moves_of, nominations, slowest_s
+from kai_ray.controllers.freed_room import move, moves_of, nominations, slowest_s
 from kai_ray.controllers.grace import given_notice, grace_s
 from kai_ray.controllers.merge_patch import unchanged
 from kai_ray.controllers.notice_record import Notice, notices_of, with_notice, write_notices
@@ -34,7 +34,7 @@ from kai_ray.controllers.owners import called
 from kai_ray.controllers.victims import Victim, victims_of
 from kai_ray.controllers.words import name_table
 from kai_ray.encode import Encoded
-from kai_ray.encode.eviction_facts import write_hold
+from kai_ray.encode.eviction_facts import Move, write_hold
 from kai_ray.encode.queue_policy import SILENT, QueuePolicy
 from kai_ray.encode.settings import in_shard
 from kai_ray.scheduler import Plan
@@ -289,16 +289,12 @@ def _policy(encoded: Encoded, victim: Victim) -> QueuePolicy:
     return encoded.policies[queue] if 0 <= queue < len(encoded.policies) else SILENT
 
 
-def _own_places(encoded: Encoded, victim: Victim) -> list[tuple[str, dict[str, int]]]:
+def _own_places(encoded: Encoded, victim: Victim) -> list[Move]:
     """Where pods were, and may be again, that go only because their gang is moved as a whole."""
     if victim.reason is not Reason.CONSOLIDATED:
         return []
-    snapshot, found = encoded.snapshot, list[tuple[str, dict[str, int]]]()
-    for task in victim.beside:
-        amounts = snapshot.classes.request[:, int(snapshot.tasks.klass[task])].tolist()
-        request = {r: n for r, n in zip(snapshot.resources, amounts, strict=True) if n}
-        found.append((encoded.names.node(int(snapshot.tasks.node[task])), request))
-    return found
+    node = encoded.snapshot.tasks.node
+    return [move(encoded, task, int(node[task])) for task in victim.beside]
 
 
 def stale_hold_s(times: int) -> float:

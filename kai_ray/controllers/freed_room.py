@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kai_ray.cluster.port import Key
 from kai_ray.encode import Encoded
+from kai_ray.encode.eviction_facts import Move
 from kai_ray.scheduler import Plan
 
 _GRACE_S = 30.0
@@ -22,21 +23,26 @@ def nominations(encoded: Encoded, plan: Plan) -> dict[Key, dict[str, str]]:
     return found
 
 
-def moves_of(encoded: Encoded, plan: Plan) -> dict[Key, list[tuple[str, dict[str, int]]]]:
+def moves_of(encoded: Encoded, plan: Plan) -> dict[Key, list[Move]]:
     """Per gang, where pods that leave are to be made again, and what they ask for.
 
     They come back under other names, so the room is described and not the pod.
     """
-    snapshot, names = encoded.snapshot, encoded.names
-    tasks = snapshot.tasks
-    found: dict[Key, list[tuple[str, dict[str, int]]]] = {}
+    tasks, found = encoded.snapshot.tasks, dict[Key, list[Move]]()
     for task, node, leaves in _rows(plan):
         if leaves:
-            amounts = snapshot.classes.request[:, int(tasks.klass[task])].tolist()
-            request = {r: n for r, n in zip(snapshot.resources, amounts, strict=True) if n}
-            group = names.gang(int(tasks.gang[task]))
-            found.setdefault(group, []).append((names.node(node), request))
+            group = encoded.names.gang(int(tasks.gang[task]))
+            found.setdefault(group, []).append(move(encoded, task, node))
     return found
+
+
+def move(encoded: Encoded, task: int, node: int) -> Move:
+    """A pod like this one, to be made again on a node."""
+    snapshot, klass = encoded.snapshot, int(encoded.snapshot.tasks.klass[task])
+    amounts = snapshot.classes.request[:, klass].tolist()
+    request = tuple((r, n) for r, n in zip(snapshot.resources, amounts, strict=True) if n)
+    cpu, memory, gpu = snapshot.classes.queue_request[:, klass].tolist()
+    return Move(encoded.names.node(node), request, (cpu, memory, gpu))
 
 
 def slowest_s(encoded: Encoded, tasks: Sequence[int]) -> float:

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,14 @@ from .problems import Malformed
 _NAN = math.nan
 
 
+class Move(NamedTuple):
+    """A pod that is to be made again on a node."""
+
+    node: str
+    request: tuple[tuple[str, int], ...]  # by the name of the resource row
+    charge: tuple[float, float, float]  # to its queue: millicores, bytes, GPUs
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Nodes kept for pods of a gang, because others left them on its behalf."""
@@ -33,8 +41,7 @@ class Hold:
     until_s: float
     nodes: dict[str, str]  # pod -> node
     victims: tuple[str, ...] = ()  # "gang (rule)", as they are shown
-    moves: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
-    """(node, request by resource row) of pods that are to be made again there."""
+    moves: tuple[Move, ...] = ()
     made_s: float = 0.0  # pods of the gang made since then are those pods
 
 
@@ -124,10 +131,7 @@ def read_hold(text: Any) -> Hold | None:
         nodes = {pod: node for node, pods in raw["nodes"].items() for pod in pods}
         until_s = seconds(raw["until"])
         victims = tuple(str(v) for v in raw.get("victims") or ())
-        moves = tuple(
-            (str(node), tuple(sorted((str(r), int(n)) for r, n in request.items())))
-            for node, request in raw.get("moves") or ()
-        )
+        moves = tuple(_read_move(*move) for move in raw.get("moves") or ())
         made_s = seconds(raw["made"]) if moves else 0.0
         if not all(isinstance(k, str) for k in nodes):
             return None
@@ -136,11 +140,20 @@ def read_hold(text: Any) -> Hold | None:
     return Hold(until_s, nodes, victims, moves, made_s)
 
 
+def _read_move(node: Any, request: dict[Any, Any], charge: Any = (0, 0, 0)) -> Move:
+    """Raises what `read_hold` takes for a hold that cannot be read."""
+    cpu, memory, gpu = (float(amount) for amount in charge)
+    if not all(math.isfinite(a) and a >= 0 for a in (cpu, memory, gpu)):
+        raise ValueError(f"{charge} are no amounts")
+    asked = tuple(sorted((str(r), int(n)) for r, n in request.items()))
+    return Move(str(node), asked, (cpu, memory, gpu))
+
+
 def write_hold(
     until: str,
     nodes: dict[str, str],
     victims: Sequence[str] = (),
-    moves: Sequence[tuple[str, dict[str, int]]] = (),
+    moves: Sequence[Move] = (),
     made: str = "",
 ) -> str:
     """`nodes`: pod -> node; written node by node, which is shorter. See Hold for the rest."""
@@ -149,7 +162,7 @@ def write_hold(
         by_node.setdefault(node, []).append(pod)
     hold: dict[str, Any] = {"until": until, "nodes": by_node, "victims": list(victims)}
     if moves:
-        hold |= {"moves": list(moves), "made": made}
+        hold |= {"moves": [(m.node, dict(m.request), m.charge) for m in moves], "made": made}
     return json.dumps(hold, sort_keys=True)
 
 

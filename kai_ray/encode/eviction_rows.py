@@ -8,7 +8,15 @@ import math
 import numpy as np
 
 from kai_ray.cluster.port import Key
-from kai_ray.scheduler.snapshot import ALLOCATED, Bytes, Ints, Tasks, TaskState
+from kai_ray.scheduler.snapshot import (
+    ALLOCATED,
+    QUEUE_RESOURCES,
+    Bytes,
+    Floats,
+    Ints,
+    Tasks,
+    TaskState,
+)
 
 from .budgets import BudgetTable
 from .encoded import Encoded
@@ -29,9 +37,9 @@ def with_evictions(encoded: Encoded, table: EvictionTable, budgets: BudgetTable)
     budget, disruptions = budgets.columns(tasks, names)
     if budget is not None:
         tasks = dataclasses.replace(tasks, budget=budget)
-    tasks, kept = _moved(tasks, encoded, table, row_of)
+    tasks, kept, coming = _moved(tasks, encoded, table, row_of)
     snapshot = dataclasses.replace(
-        snapshot, gangs=gangs, tasks=tasks, disruptions=disruptions, kept=kept
+        snapshot, gangs=gangs, tasks=tasks, disruptions=disruptions, kept=kept, coming=coming
     )
     return dataclasses.replace(encoded, snapshot=snapshot, told=told)
 
@@ -83,32 +91,37 @@ def _nominated(
 
 def _moved(
     tasks: Tasks, encoded: Encoded, table: EvictionTable, row_of: dict[Key, int]
-) -> tuple[Tasks, Ints | None]:
+) -> tuple[Tasks, Ints | None, Floats | None]:
     """Pods that were evicted to be made again elsewhere: those that are there again are nominated,
-    for the others the room is kept."""
+    for the others the room is kept on the node and in the queue."""
     movers = [(row_of[k], f.hold) for k, f in table.facts.items() if f.hold and k in row_of]
     movers = [(gang, hold) for gang, hold in movers if hold.moves]
     if not movers:
-        return tasks, None
+        return tasks, None, None
     snapshot, names = encoded.snapshot, encoded.names
     nodes = {name: row for row, name in enumerate(names.nodes)}
     resources = {name: row for row, name in enumerate(snapshot.resources)}
     kept = np.zeros_like(snapshot.nodes.allocatable)
+    coming = np.zeros((QUEUE_RESOURCES, snapshot.gangs.count))
     nominated = tasks.nominated.copy()
     for gang, hold in movers:
         again = made_again(tasks, gang, hold.made_s)
-        for at, (node, request) in enumerate(hold.moves):
+        for at, (node, request, charge) in enumerate(hold.moves):
+            back = at < len(again)
+            waits = back and tasks.state[again[at]] == TaskState.PENDING
+            if not back or (waits and len(again) < len(hold.moves)):
+                coming[:, gang] += charge
             row = nodes.get(node, -1)
             if row < 0:
                 continue
-            if at < len(again):
-                if tasks.state[again[at]] == TaskState.PENDING:
-                    nominated[again[at]] = row
+            if waits:
+                nominated[again[at]] = row
+            if back:
                 continue
             for name, amount in request:
                 if name in resources:
                     kept[resources[name], row] += amount
-    return dataclasses.replace(tasks, nominated=nominated), kept
+    return dataclasses.replace(tasks, nominated=nominated), kept, coming
 
 
 def made_again(tasks: Tasks, gang: int, made_s: float) -> list[int]:

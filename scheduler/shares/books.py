@@ -23,8 +23,9 @@ class QueueBooks:
 def queue_books(snapshot: Snapshot) -> QueueBooks:
     """Counts pods that are being bound, bound or running as allocated and pending ones as asked.
 
-    Gated, releasing, stuck and finished pods count nowhere, nor do pods of other schedulers and of
-    gangs whose queue does not exist.
+    Pods on their way from one node to another (`Snapshot.coming`) count as allocated. Gated,
+    releasing, stuck and finished pods count nowhere, nor do pods of other schedulers and of gangs
+    whose queue does not exist.
     """
     tasks, gangs = snapshot.tasks, snapshot.gangs
     ours = np.flatnonzero(tasks.gang >= 0)
@@ -34,10 +35,14 @@ def queue_books(snapshot: Snapshot) -> QueueBooks:
     holds = np.isin(state, [int(s) for s in ALLOCATED])
     firm = holds & ~gangs.preemptible[gang]
     asked = holds | (state == TaskState.PENDING)
-    sums = [
-        _sum(snapshot.queues, queue, np.where(rows, amount, 0.0)) for rows in (holds, firm, asked)
-    ]
-    return QueueBooks(*sums)
+    parts = [np.where(rows, amount, 0.0) for rows in (holds, firm, asked)]
+    if snapshot.coming is not None:
+        coming = snapshot.coming[:, gangs.queue >= 0]
+        queue = np.concatenate([queue, gangs.queue[gangs.queue >= 0]])
+        fixed = np.where(gangs.preemptible[gangs.queue >= 0], 0.0, coming)
+        more = (coming, fixed, coming)
+        parts = [np.concatenate([p, m], axis=1) for p, m in zip(parts, more, strict=True)]
+    return QueueBooks(*(_sum(snapshot.queues, queue, part) for part in parts))
 
 
 def _sum(queues: Queues, queue: np.ndarray, amount: Floats) -> Floats:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from kai_ray.scheduler import Reason
-from tests.core.world import Job, Node, Pod, Queue, TaskState, World, X, running
+from dataclasses import replace
+
+import numpy as np
+
+from kai_ray.scheduler import DEFAULT, Reason, decide
+from tests.core.world import Job, Node, P, Pod, Queue, TaskState, World, X, running
 
 
 def test_a_gang_never_starts_below_its_minimum() -> None:
@@ -121,6 +125,21 @@ def test_a_limit_binds_at_every_level() -> None:
     out = World([Node("n")], [*jobs, more], queues).decide()
     assert len(out.bound) == 3
     assert {w.reason for w in out.waits.values()} == {Reason.OVER_LIMIT}
+
+
+def test_pods_on_their_way_to_another_node_keep_their_part_of_the_limit() -> None:
+    queues = [Queue("q", gpu_limit=4)]
+    jobs = [Job("moves", [Pod(gpus=2)] * 2, minimum=2, queue="q"), Job("other", queue="q")]
+    world = World([Node("n")], jobs, queues)
+    assert world.decide().bound == {"moves-0": "n", "moves-1": "n"}  # the limit is used up
+    snapshot = world.snapshot()
+    state = np.array([TaskState.RELEASING, TaskState.RELEASING, P], dtype=np.int8)
+    leaving = replace(snapshot, tasks=replace(snapshot.tasks, state=state))
+    assert decide(leaving, DEFAULT).bind_task.tolist() == [2]
+    coming = np.array([[0.0, 0.0], [0.0, 0.0], [4.0, 0.0]])
+    plan = decide(replace(leaving, coming=coming), DEFAULT)
+    assert not plan.bind_task.shape[0]
+    assert [w.reason for w in plan.waits] == [Reason.OVER_LIMIT]
 
 
 def test_what_cannot_be_preempted_stays_within_quota() -> None:

@@ -76,6 +76,8 @@ def _odd(dtype: np.dtype[Any], data: st.DataObject) -> Any:
         ({"reserves": (Reserve(0, 4, 0),)}, "reserves"),
         ({"reserves": (Reserve(0, 4), Reserve(0, 2))}, "reserves"),
         ({"kept": np.zeros((1, 1), dtype=np.int64)}, "kept"),
+        ({"coming": np.zeros((3, 99))}, "coming"),
+        ({"coming": np.full((3, 1), np.nan)}, "coming"),
     ],
 )
 def test_a_field_that_is_wrong_is_named(change: dict[str, Any], field: str) -> None:

@@ -12,7 +12,7 @@ from kai_ray.admission.queues import quantity_causes
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.encode import Encoded, Encoder
-from kai_ray.encode.eviction_facts import read_hold, write_hold
+from kai_ray.encode.eviction_facts import Move, read_hold, write_hold
 from kai_ray.scheduler.snapshot import GPU, TaskState
 from tests.control import objects
 
@@ -134,23 +134,42 @@ def test_a_hold_nominates_its_pods() -> None:
     assert snapshot.gangs.moved is None
 
 
+TIME = "2026-01-01T00:00:00Z"
+
+
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '{"until": 5}', json.dumps({"until": "x", "nodes": {}})]
+    "text",
+    [
+        *("", "{", "[]", "null", '{"until": 5}', json.dumps({"until": "x", "nodes": {}})),
+        *(
+            json.dumps({"until": TIME, "nodes": {}, "made": TIME, "moves": [move]})
+            for move in (["n"], ["n", {}, [1, 2]], ["n", {}, [1, 2, -3]], ["n", {}, [0, 0, 0], 1])
+        ),
+    ],
 )
 def test_a_hold_that_cannot_be_read_is_none(text: str) -> None:
     assert read_hold(text) is None
 
 
 def test_room_of_moved_pods_is_kept_until_they_are_made_again() -> None:
-    moves = [("n-0", {"gpu": 3, "cpu": 1000}), ("n-1", {"gpu": 2})]
+    moves = [
+        Move("n-0", (("cpu", 1000), ("gpu", 3)), (1000.0, 0.0, 3.0)),
+        Move("n-1", (("gpu", 2),), (0.0, 0.0, 2.0)),
+    ]
     hold = write_hold("2026-01-01T00:01:00Z", {}, (), moves, "2026-01-01T00:00:00Z")
     group = _group({L.HOLD: hold})
-    kept = _encode(*_world(group)).snapshot.kept
-    assert kept is not None and kept[GPU].tolist() == [3, 2]
+    snapshot = _encode(*_world(group)).snapshot
+    assert snapshot.kept is not None and snapshot.kept[GPU].tolist() == [3, 2]
+    assert snapshot.coming is not None and snapshot.coming[:, 0].tolist() == [1000, 0, 5]
     pod = objects.pod("again", "g", gpus=3)
     snapshot = _encode(*_world(group, pod)).snapshot
     assert snapshot.kept is not None and snapshot.kept[GPU].tolist() == [0, 2]
     assert snapshot.tasks.nominated.tolist() == [0]
+    # It waits for the other one: the queue still keeps what both are charged.
+    assert snapshot.coming is not None and snapshot.coming[:, 0].tolist() == [1000, 0, 5]
+    other = objects.pod("other", "g", gpus=2)
+    snapshot = _encode(*_world(group, pod, other)).snapshot
+    assert snapshot.coming is not None and not snapshot.coming.any()
     assert snapshot.gangs.moved is not None and snapshot.gangs.moved.tolist() == [True]
 
 

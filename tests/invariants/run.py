@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kai_ray.controllers.cycle import only, unfinished
 from kai_ray.scheduler import DEFAULT, Plan, decide
-from kai_ray.scheduler.snapshot import Snapshot, TaskState
+from kai_ray.scheduler.actions.allocate import allocate
+from kai_ray.scheduler.snapshot import QUEUE_RESOURCES, Snapshot, TaskState
 from tests.core.world import Job, Pod, Queue, World
 from tests.invariants.clusters import Setup, Work, pod_of
 
@@ -158,6 +160,7 @@ class Cluster:
             tasks=replace(snapshot.tasks, budget=np.array(budget, dtype=np.int32)),
             disruptions=tuple(self._budget(p) for p in parties),
             kept=self._kept(snapshot),
+            coming=self._coming(snapshot),
         )
 
     def _kept(self, snapshot: Snapshot) -> np.ndarray:
@@ -167,17 +170,49 @@ class Cluster:
         task = 0
         for party in self.parties:
             for member in party.members:
-                if member.state is TaskState.RELEASING and member.nominated:
+                if _moves(member):
                     request = snapshot.classes.request[:, snapshot.tasks.klass[task]]
                     kept[:, place[member.nominated]] += request
                 task += 1
         return kept
+
+    def _coming(self, snapshot: Snapshot) -> np.ndarray:
+        """[3, G] what their queues are charged for them meanwhile, until the last is there."""
+        coming = np.zeros((QUEUE_RESOURCES, len(self.parties)))
+        task = 0
+        for at, party in enumerate(self.parties):
+            on_their_way = any(_moves(m) for m in party.members)
+            for member in party.members:
+                back = party.moved and member.state is TaskState.PENDING and member.nominated
+                if _moves(member) or (on_their_way and back):
+                    charge = snapshot.classes.queue_request[:, snapshot.tasks.klass[task]]
+                    coming[:, at] += charge
+                task += 1
+        return coming
 
     def _budget(self, party: Party) -> int:
         missing = sum(m.state is not TaskState.RUNNING for m in party.members)
         return max(party.work.budget - missing, 0)
 
     # ---- what it decides
+
+    def complete(self) -> None:
+        """Gangs that hold some of their minimum come first, as in the control loop."""
+        snapshot = self.snapshot()
+        first = unfinished(snapshot)
+        if first.any():
+            self.bind(decide(only(snapshot, first), replace(DEFAULT, actions=(allocate,))))
+
+    def bind(self, plan: Plan) -> None:
+        flat = [(party, member) for party in self.parties for member in party.members]
+        for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
+            party, member = flat[task]
+            if not any(m.state is TaskState.RUNNING for m in party.members):
+                party.last_start_s = self.now_s
+            member.state, member.node = TaskState.RUNNING, self.nodes[node].name
+            member.nominated = ""
+            member.since, member.age = self.cycle, 0
+            party.damaged = False
 
     def obey(self, plan: Plan) -> None:
         """Does what the plan says."""
@@ -193,13 +228,7 @@ class Cluster:
             self.evictions.append((self.cycle, name, gainer.work.name if gainer else ""))
             if gainer is not None:
                 gainer.hold_until_s, gainer.moved = self.now_s + HOLD_S, False
-        for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
-            party, member = flat[task]
-            if not any(m.state is TaskState.RUNNING for m in party.members):
-                party.last_start_s = self.now_s
-            member.state, member.node = TaskState.RUNNING, self.nodes[node].name
-            member.since, member.age = self.cycle, 0
-            party.damaged = False
+        self.bind(plan)
         rows = zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True)
         for task, node in rows:
             party, member = flat[task]
@@ -210,6 +239,11 @@ class Cluster:
         for party in self.parties:  # a hold ends with the last pod that it is for
             if not any(m.nominated for m in party.members):
                 party.hold_until_s, party.moved = float("nan"), False
+
+
+def _moves(member: Member) -> bool:
+    """Whether it leaves its node to be made again on another."""
+    return member.state is TaskState.RELEASING and bool(member.nominated)
 
 
 def _named(member: Member) -> str:
@@ -228,6 +262,7 @@ def run(setup: Setup, checks: list[Check]) -> list[str]:
     for cycle in range(setup.busy + QUIET):
         cluster.cycle = cycle
         cluster.befall()
+        cluster.complete()
         snapshot = cluster.snapshot()
         plan = decide(snapshot, DEFAULT)
         for check in checks:
