@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kai_ray.admission.policy_pods import check, said, text
 from kai_ray.api import labels as names
+from kai_ray.api import notify
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Object
 
@@ -33,6 +34,7 @@ _ONE = {
     ),
     names.EVICTION_GRACE: (_DURATION, " is not a duration of 0s or more, such as 12h"),
     names.MAX_EVICTION_GRACE: (_DURATION, " is not a duration of 0s or more, such as 12h"),
+    names.NOTIFY_AFTER: (_DURATION, " is not a duration of 0s or more, such as 30m"),
     names.DRAIN_DEADLINE: (
         _MOMENT,
         " is not a time: write it as 2026-01-31T12:00:00Z (RFC 3339)",
@@ -43,6 +45,14 @@ _MANY = {
     names.ALLOWED_PRIORITY_CLASSES: (_CLASS, f" is not a list of priority classes: {_NAMES}"),
     names.NODE_POOLS: (_LABEL, f" is not a list of label values: {_NAMES}"),
     names.GPU_TYPES: (_LABEL, f" is not a list of label values: {_NAMES}"),
+    names.NOTIFY: (
+        f"({notify.CHANNEL.pattern}|{notify.URL.pattern})",
+        " is not a list of channels and addresses (https://...), separated by commas, 64 at most",
+    ),
+    names.NOTIFY_ON: (
+        f"({'|'.join(notify.KINDS)})",
+        f" is not a list of some of {', '.join(notify.KINDS)}",
+    ),
 }
 
 

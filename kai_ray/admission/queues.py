@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kai_ray.admission.refusal import cause, refusal
+from kai_ray.api import notify
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, NotFound, Object, Port
 from kai_ray.encode import queue_policy
@@ -26,6 +27,7 @@ class QueueAdmission:
         notes = queue["metadata"].get("annotations") or {}
         if request.old is None or (request.old["metadata"].get("annotations") or {}) != notes:
             wrong = [cause(p.field, p.mend) for p in queue_policy.problems(notes)]
+            wrong += [cause(p.field, p.mend) for p in notify.problems(notes)]
             if wrong:
                 raise refusal(kinds.QUEUE, name, wrong)
         if request.old is not None and request.old.get("spec") == queue.get("spec"):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kai_ray.admission.webhooks import WORKLOADS
 from kai_ray.api import labels as names
+from kai_ray.api import notify
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import AdmissionRequest, ApiError, NotFound, Object, Port, unheard
 from kai_ray.cluster.selectors import parse_selector
@@ -54,6 +55,8 @@ class WorkloadAdmission:
 
     def warnings(self, obj: Object, reader: Port) -> Iterator[str]:
         """What there is to say about a workload that is about to be created."""
+        for problem in notify.problems(obj["metadata"].get("annotations") or {}):
+            yield f"nobody is told of it: {problem}"
         try:
             groups = groups_to_be(obj, _Lookups(reader), self._settings) or []
         except GroupError as error:

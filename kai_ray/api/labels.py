@@ -101,6 +101,9 @@ WORKLOAD_TYPE = "kai.scheduler/workload-type"  # on a workload: build, train, in
 SUSPENDED = "kai.scheduler/suspended"  # on a workload of a kind that has no field for it
 SUSPENDED_GATE = SUSPENDED  # the scheduling gate of pods that come in meanwhile
 MAX_RUN_TIME_REACHED = "kai.scheduler/max-run-time-reached"  # on a PodGroup: when it was ended
+NOTIFY = "kai.scheduler/notify"  # on a Queue or workload: channels and addresses that are told
+NOTIFY_ON = "kai.scheduler/notify-on"  # beside it: of what
+NOTIFY_AFTER = "kai.scheduler/notify-after"  # beside it: of waits that last longer than this
 GPU_PRODUCT = "nvidia.com/gpu.product"
 #: Labels by which clouds and we name the pool of a node; any of them counts.
 NODE_POOL_NAMES = (

@@ -73,6 +73,9 @@ QUEUES = [
     _noted_queue("max-run-time", "3 days", "such as 12h"),
     _noted_queue("reserved-gpus", "2.5", "whole number"),
     _noted_queue("drain-deadline", "tomorrow", "RFC 3339"),
+    _noted_queue("notify", "ftp://example.com/", "https://"),
+    _noted_queue("notify-on", "started, finished", "ended"),
+    _noted_queue("notify-after", "a while", "such as 30m"),
 ]
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kai_ray.admission import gpu_env
 from kai_ray.admission.policies import mutating_version, policies, routing
+from kai_ray.api import notify
 from kai_ray.cluster.celfunctions import FUNCTIONS
 from kai_ray.cluster.port import ApiError, NotFound, Object, Unavailable
 from kai_ray.encode import gpu_asks, queue_policy, requests
@@ -174,6 +175,14 @@ _QUEUE_NOTES = {
         st.from_regex("[0-9]{1,8}(x[0-9]{1,8})?", fullmatch=True), st.text("019.ex+- ", max_size=4)
     ),
     "eviction-grace": st.text("0159hms.+- ", max_size=5),
+    "notify": st.one_of(
+        st.text("aB-_. ,:/", max_size=8),
+        st.from_regex(r"(https?|ftp)://[a-zA-Z0-9@:/. \[]{0,8}(, ?[a-z]{1,3})?", fullmatch=True),
+    ),
+    "notify-on": st.lists(
+        st.sampled_from(["started", "ended", "idle", " failed", "Ended", ""]), max_size=3
+    ).map(",".join),
+    "notify-after": st.text("0159hms.+- ", max_size=5),
     "drain-deadline": st.sampled_from(
         ["2026-01-31T12:00:00Z", "2026-01-31", "soon", "", "2026-01-31T12:00:00+01:00"]
     ),
@@ -188,5 +197,6 @@ _QUEUE_NOTES = {
 def test_annotations_of_queues_are_taken_and_refused_alike(note: tuple[str, str]) -> None:
     queue: dict[str, Any] = objects.queue("q")
     queue["metadata"]["annotations"] = dict([note])
-    taken = not queue_policy.problems(queue["metadata"]["annotations"])
+    notes = queue["metadata"]["annotations"]
+    taken = not queue_policy.problems(notes) and not list(notify.problems(notes))
     assert _judge("kai-ray-queue-annotations")(queue) == taken
