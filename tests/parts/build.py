@@ -27,13 +27,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from tests.parts import ray_env
+from tests.parts import python_env
 from tests.parts.modules import PARTS, Part
 
 HERE = Path(__file__).resolve().parent
 TIME_LIMIT_S = 3600
 SCRATCH = ".build-"
-RAY = "ray"  # not Go: an environment of Python's
 
 
 class BuildFailed(Exception):
@@ -226,7 +225,7 @@ def _ended(number: int, _: object) -> NoReturn:
 
 
 def main(arguments: list[str]) -> int:
-    known = [*PARTS, RAY]
+    known = [*PARTS, *python_env.ENVS]
     if any(name not in known for name in arguments):
         _say(f"usage: build.py [PART...], where PART is one of: {', '.join(known)}")
         return 2
@@ -235,9 +234,9 @@ def main(arguments: list[str]) -> int:
     try:
         for path in build([name for name in wanted if name in PARTS]):
             print(path)
-        if RAY in wanted:
-            print(ray_env.build())
-    except (BuildFailed, ray_env.NoRay) as error:
+        for name in (name for name in wanted if name in python_env.ENVS):
+            print(python_env.ENVS[name].build())
+    except (BuildFailed, python_env.NoEnvironment) as error:
         _say(str(error))
         return 1
     return 0
