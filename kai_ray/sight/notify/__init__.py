@@ -1,0 +1,14 @@
+"""Telling people what becomes of their jobs: messages to webhooks, beside the scheduler's loop."""
+
+from __future__ import annotations
+
+from kai_ray.sight.notify.config import Channel, NotifyConfig, NotifyConfigError
+from kai_ray.sight.notify.delivery import Delivery, DeliveryFigures
+
+__all__ = [
+    "Channel",
+    "Delivery",
+    "DeliveryFigures",
+    "NotifyConfig",
+    "NotifyConfigError",
+]
