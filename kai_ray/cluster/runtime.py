@@ -103,6 +103,15 @@ class Runtime:
             if not i.connected and (i.resource in self._needed or not i.absent)
         ]
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process may act, and does not only stand by."""
+        return self._may_act()
+
+    def news_age_s(self) -> dict[str, float]:
+        """Plural of each served kind -> seconds since the server last said anything about it."""
+        return {i.resource.plural: i.age_s() for i in self._all() if not i.absent}
+
     def absent(self) -> list[Informer]:
         """Caches of kinds that the server does not serve, or not to us."""
         return [i for i in self._all() if i.absent]

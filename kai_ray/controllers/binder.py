@@ -143,8 +143,9 @@ class Binder:
         if not writes:
             self._sent(groups, [], [])
             return
+        now = self._runtime.clock.now()
         for g in ready:
-            g.flying = True
+            g.flying, g.sent_s = True, now
         self._runtime.post(writes, partial(self._sent, groups, ready), urgent=True)
 
     def _sent(self, groups: list[Key], ready: list[Grant], outcomes: list[Any]) -> None:
@@ -212,6 +213,8 @@ class Binder:
 
     def _settle(self, g: Grant, outcome: Any) -> None:
         if not isinstance(outcome, ApiError):
+            if self._config.on_bound is not None:
+                self._config.on_bound(self._runtime.clock.now() - g.sent_s)
             self._done(g)
         elif isinstance(outcome, NotFound):
             self._give_back(g)

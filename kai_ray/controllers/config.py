@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -37,6 +38,8 @@ class ControlConfig:
     """With BindRequests: whether they are made here, worked off here, or both."""
     bind_every_pool: bool = False
     """Whether BindRequests of all node pools are worked off, not only those of `encode`."""
+    on_bound: Callable[[float], None] | None = None
+    """Who is told of each bind how many seconds its request took."""
     bind_tries: int = 3
     """Tries of one bind while its place is kept; then the place is given back."""
     staleness_grace_s: float = 60.0

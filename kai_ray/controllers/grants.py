@@ -47,6 +47,7 @@ class Grant:
     short: str = ""  # why there is no device for it after all
     unsure: bool = False
     flying: bool = False
+    sent_s: float = 0.0  # when that began
 
 
 def grants_of(encoded: Encoded, plan: Plan, kept_on: Callable[[str], set[str]]) -> list[Grant]:
