@@ -25,7 +25,7 @@ Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 Word = Annotated[str, Meta(max_length=253)]
 
 
-class GpuProcess(Struct, rename="camel", gc=False):
+class GpuProcess(Struct, rename="camel", gc=False, omit_defaults=True):
     """All processes of one container on one device. Nobody's (no uid) run outside of pods."""
 
     namespace: Name = ""
@@ -36,7 +36,7 @@ class GpuProcess(Struct, rename="camel", gc=False):
     utilization: Part | None = None
 
 
-class MigInstance(Struct, rename="camel", gc=False):
+class MigInstance(Struct, rename="camel", gc=False, omit_defaults=True):
     uuid: Word
     profile: Word = ""
     memory_mib: Count | None = field(default=None, name="memoryMiB")

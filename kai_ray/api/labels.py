@@ -129,12 +129,21 @@ QUARANTINED_UNTIL = "kai.scheduler/quarantined-until"  # on a Node that rejects 
 QUARANTINE_REASON = "kai.scheduler/quarantine-reason"
 BAD_DEVICES = "kai.scheduler/bad-devices"  # on a Node: devices that fail, as JSON; written by us
 UNHEALTHY_DEVICES = "kai.scheduler/unhealthy-devices"  # the same by others: names, with commas
+#: On a Queue: what counts as idle and what follows, per workload type; inherited.
+IDLE_JOBS = "kai.scheduler/idle-jobs"
+PROTECTED_HOURS = "kai.scheduler/protected-hours"  # on a Queue: when build jobs may be idle
+CHECKPOINTING = "kai.scheduler/checkpointing"  # on a workload or pod: since when it saves its work
+IDLE = "kai.scheduler/idle"  # on a PodGroup, written by us: since when, what is due, as JSON
+IDLE_EVICTED = "kai.scheduler/idle-evicted"  # on a PodGroup: when it was sent away as idle
+SUSPENDED_BY = "kai.scheduler/suspended-by"  # on a workload: who suspended it for good, and why
 EVICTED_PODS = "kai.scheduler/evicted-pods"  # on a PodGroup: how many went at its last eviction
 STALE_EVICTIONS = "kai.scheduler/stale-evictions"  # on a PodGroup or workload: how often so far
 RUN_TIME = "kai.scheduler/sim-run-time"
 EXIT_CODE = "kai.scheduler/sim-exit-code"
 SIM_POOL = "kai.scheduler/sim-node-pool"
 SIM_DOWN = "kai.scheduler/sim-down"
+SIM_GPU_USE = "kai.scheduler/sim-gpu-use"  # on a pod or its owners: "90%", "90% for 10m, 0%"
+SIM_BAD_GPUS = "kai.scheduler/sim-bad-gpus"  # on a Node: indices of GPUs that fail, with commas
 
 # GPU resource names
 NVIDIA_GPU = "nvidia.com/gpu"

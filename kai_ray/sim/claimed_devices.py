@@ -41,6 +41,17 @@ class ClaimedDevices:
                 return device[2]
         return ""
 
+    def gpus(self, pod: Object) -> list[int]:
+        """The numbers of the GPUs that the pod's claims hold, as simulated nodes name them."""
+        found: list[int] = []
+        for name in _named(pod):
+            claim = self._claims.get(name, pod["metadata"]["namespace"]) if name else None
+            for driver, _, device in _devices(claim or {}):
+                index = device.rpartition("-")[2]
+                if "gpu" in driver and index.isdigit():
+                    found.append(int(index))
+        return found
+
     def contested(self, pod: Object) -> str:
         """A device of the pod that another claim holds too: no scheduler may let that happen."""
         for name in _named(pod):

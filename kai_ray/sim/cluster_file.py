@@ -109,6 +109,9 @@ class NodePool(_Struct, frozen=True):
     run_time: Distribution = Distribution()
     failures: Failures | None = None
     start_delay_seconds: float = 0.0
+    #: GPUs in a row that share a NUMA cell, and that NVLink joins; 0: nodes do not tell.
+    gpus_per_numa: int = 0
+    gpus_per_link: int = 0
 
 
 class Kubelet(_Struct, frozen=True):
@@ -119,6 +122,15 @@ class Kubelet(_Struct, frozen=True):
     #: Seconds between renewals of the nodes' leases, 0: never. Unset: 30 in real time.
     heartbeat_seconds: float | None = None
     restart_delay_seconds: float = 10.0
+
+
+class GpuModel(_Struct, frozen=True):
+    """How simulated nodes tell of the use of their GPUs. `periodSeconds` 0: they do not.
+
+    Unset: 10 in real time (30 from 65 nodes up), 0 in virtual time.
+    """
+
+    period_seconds: float | None = None
 
 
 class Shard(_Struct, frozen=True):
@@ -132,6 +144,7 @@ class ClusterConfig(_Struct, frozen=True):
     node_pools: list[NodePool]
     seed: int = 0
     kubelet: Kubelet = Kubelet()
+    gpu_use: GpuModel = GpuModel()
     #: Namespaces whose unlabelled pods are ours (label kai.scheduler/managed=true).
     managed_namespaces: tuple[str, ...] = ("default",)
     scheduler_names: tuple[str, ...] = (L.SCHEDULER_NAME,)
@@ -214,6 +227,9 @@ def _checked(config: ClusterConfig) -> ClusterConfig:
         raise ClusterFileError("nodePools: empty: name at least one pool")
     seen: set[str] = set()
     total = 0
+    period = config.gpu_use.period_seconds
+    if period is not None and not (period == 0 or 1 <= period <= 120):
+        raise ClusterFileError(f"gpuUse.periodSeconds: {period:g}: use 1 to 120, or 0 for never")
     for i, pool in enumerate(config.node_pools):
         where = f"nodePools[{i}]"
         if not _NAME.match(pool.name) or len(pool.name) > 50:
@@ -241,7 +257,13 @@ def _check_label(pool: NodePool, name: str, value: str, where: str) -> None:
 
 
 def _check_pool(pool: NodePool, where: str) -> None:
-    for field, value in (("count", pool.count), ("gpus", pool.gpus), ("pods", pool.pods)):
+    for field, value in (
+        ("count", pool.count),
+        ("gpus", pool.gpus),
+        ("pods", pool.pods),
+        ("gpusPerNuma", pool.gpus_per_numa),
+        ("gpusPerLink", pool.gpus_per_link),
+    ):
         if value < 0:
             raise ClusterFileError(f"{where}.{field}: {value} is negative: use 0 or more")
     quantities: dict[str, Any] = {

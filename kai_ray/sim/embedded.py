@@ -27,6 +27,7 @@ from kai_ray.podgrouper.workload import Settings
 from . import operators
 from .cluster_file import ClusterConfig
 from .device_slices import device_classes, slices
+from .gpu_model import GpuModel
 from .kubelet import Kubelet
 from .node_health import NodeHealth
 from .taint_eviction import TaintEviction
@@ -81,6 +82,7 @@ class EmbeddedCluster:
         self.controllers: list[Controller] = [
             NodeHealth(config),
             self.kubelet,
+            GpuModel(config, self.kubelet),
             TaintEviction(config),
             *self.operators,
             *(ours or [self.control.events]),

@@ -124,6 +124,20 @@ class Kubelet:
             return self._start(pod, node, pool)
         return self._progress(pod, pool)
 
+    def gpus_of(self, node: str) -> list[tuple[Object, list[int]]]:
+        """The pods that run on a node, with the numbers of the GPUs that each was given."""
+        books = self._books.get(node)
+        found: list[tuple[Object, list[int]]] = []
+        for pod in self._pods.by_index(BY_NODE, node):
+            if pod_facts.phase(pod) != "Running" or pod_facts.kept_group(pod):
+                continue
+            held = books.given(pod["metadata"]["uid"]) if books is not None else []
+            if pod["spec"].get("resourceClaims"):
+                held = held or self._claims.gpus(pod)
+            if held:
+                found.append((pod, held))
+        return found
+
     def _admit(self, pod: Object, node: Object) -> bool:
         name, uid = node["metadata"]["name"], pod["metadata"]["uid"]
         books = self._books.get(name)

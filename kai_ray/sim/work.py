@@ -56,6 +56,10 @@ class Work:
                         pod["metadata"]["name"], L.EXIT_CODE, text)  # fmt: skip
             return 0
 
+    def annotated(self, pod: Object, key: str) -> str | None:
+        """What the pod or the nearest of its owners says."""
+        return self._annotated(pod, key, chain=True)
+
     def _annotated(self, pod: Object, key: str, *, chain: bool, but: str = "") -> str | None:
         """The annotation on the pod or, with `chain`, on the nearest owner that has it."""
         for obj in [pod, *(self._owners(pod) if chain else ())]:
