@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,6 +45,10 @@ class _Event:
     sent: int = 0  # the count it has
 
 
+#: (gang, reason word, message, beneficiary, pods, whether nothing of the gang stays)
+Departed = Callable[[Key, str, str, "Key | None", int, bool], None]
+
+
 class Events:
     """Controller with the one key "flush": events are collected and sent side by side.
 
@@ -57,10 +62,22 @@ class Events:
         self._due: dict[Key, None] = {}
         self._flying: set[Key] = set()
         self._above: OrderedDict[Owner, Owner] = OrderedDict()
+        self._departed: tuple[Departed, ...] = ()
         self._runtime: Runtime | None = None
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
+
+    def on_evicted(self, listener: Departed) -> None:
+        """One more who is told which gang had to leave for whom."""
+        self._departed = (*self._departed, listener)
+
+    def departed(
+        self, group: Key, reason: str, message: str, whom: Key | None, pods: int, whole: bool
+    ) -> None:
+        """Tells the listeners that pods of a gang have to leave, by a rule, for another gang."""
+        for listener in self._departed:
+            listener(group, reason, message, whom, pods, whole)
 
     def tell(self, group: Object, reason: str, message: str, *, warning: bool = False) -> None:
         """Notes that something happened to a gang: on its PodGroup and on the user's own object."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kai_ray.api import labels as names
 from kai_ray.cluster.clock import rfc3339
 from kai_ray.cluster.informer import Informer
-from kai_ray.cluster.port import Object
+from kai_ray.cluster.port import Object, key_of
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.owners import called
@@ -28,11 +28,11 @@ def tell_evicted(
 ) -> None:
     """Events on both sides: the gang and the user's own object."""
     pods = f"{count} pod" + ("s" if count > 1 else "")
-    events.tell(group, victim.reason.word, f"{victim.message} ({pods})", warning=True)
-    key = victim.beneficiary
+    key, rule = victim.beneficiary, victim.reason.word
+    events.tell(group, rule, f"{victim.message} ({pods})", warning=True)
+    events.departed(key_of(group), rule, victim.message, key, count, victim.whole)
     other = groups.get(key.name, key.namespace) if key is not None else None
     if other is not None:
-        rule = victim.reason.word
         leave = "leaves" if count == 1 else "leave"
         text = f"{pods} of {called(group)} {leave} for it ({rule}); their room is kept for it"
         events.tell(other, "VictimsEvicted", text)

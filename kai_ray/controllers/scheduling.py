@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.clock import steady_s
 from kai_ray.cluster.port import Key, Object, Resource
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.cluster.served import device_kinds, serves
@@ -69,6 +70,8 @@ class SchedulingLoop:
         self._wake_s = float("inf")
         self.last: Cycle | None = None
         self.cycles = 0
+        self.seconds: dict[str, float] = {}
+        """What each step of the last cycle took: snapshot, decide, bind, evict."""
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -139,12 +142,15 @@ class SchedulingLoop:
             return self._until_wake(now)
         self._next_s = now + self._config.period_s
         self._complete(now)
+        begin_s = steady_s()
         encoded = self._encoder.snapshot(now)
+        shown_s = steady_s()
         policy = self._paced()
         never = self._suspensions.irreplaceable()
         last = self._suspensions.last_resort()
         seen = self._elasticity.veil(encoded)
         plan = choose(seen, never, last, lambda s: self._decide(encoded, s, policy))
+        self.seconds = {"snapshot": shown_s - begin_s, "decide": steady_s() - shown_s}
         self._act(encoded, plan)
         self._elasticity.settle(encoded, plan, policy, self._decide)
         self._seen = version  # not before: what fails half-way is to be done again
@@ -195,8 +201,11 @@ class SchedulingLoop:
         self._runtime.enqueue(self.name, f"{_RETRY}{group.namespace}/{group.name}", wait)
 
     def _act(self, encoded: Encoded, plan: Plan) -> None:
+        begin_s = steady_s()
         self._binder.bind(encoded, plan)
+        bound_s = steady_s()
         leaving = self._evictor.evict(encoded, plan)
+        self.seconds |= {"bind": bound_s - begin_s, "evict": steady_s() - bound_s}
         encoded = self._with_isolated(encoded)
         failing = self._binder.failing()
         self.last = cycle = carried_out(self.cycles, encoded, plan, failing, leaving)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.ahead import Then
@@ -33,6 +33,13 @@ from kai_ray.scheduler import DEFAULT
 _TELL_EVERY_S = 60.0
 
 
+class Watcher(Protocol):
+    """Who looks at the parts that serve each node pool."""
+
+    def watch(self, pool: str, control: Control) -> None: ...
+    def forget(self, pool: str) -> None: ...
+
+
 class Shards:
     """Keys: names of SchedulingShard objects; "look" for what objects say together."""
 
@@ -46,16 +53,21 @@ class Shards:
         state: Path | None = None,
         *,
         only: str | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         """`default` serves what has no node pool label; `state` is the folder of history files.
 
         With `only`, the value of one node pool, `default` serves that one and nothing else runs.
+        `watcher` is shown the parts of every node pool.
         """
         self._config = config
         self._only = only
         self._member_of = member_of
         self._state = state
         self._home = only or ""
+        self._watcher = watcher
+        if watcher is not None:
+            watcher.watch(self._home, default)
         self._running: dict[str, _Running] = {self._home: _Running(default, config.usage)}
         self._count = 0
 
@@ -83,6 +95,8 @@ class Shards:
         for pool in self._running.keys() - served.keys():
             if pool != self._home:
                 self._running.pop(pool).retire()
+                if self._watcher is not None:
+                    self._watcher.forget(pool)
             else:
                 self._apply(self._running[pool], ShardSettings(pool, DEFAULT, self._config.usage))
         return _TELL_EVERY_S if served else None
@@ -116,6 +130,8 @@ class Shards:
         config = dataclasses.replace(self._config, encode=encode, usage=None)
         control = compose(config, self._member_of, settings.policy)
         running = _Running(control, None, _View(self._runtime, self._number()))
+        if self._watcher is not None:
+            self._watcher.watch(settings.pool, control)
         for controller in control.controllers():
             self._runtime.add(running.placed(controller))
         return running

@@ -61,6 +61,8 @@ class StatusWriter:
         self._config = config
         self._events = events
         self._failing = failing
+        self.moved: tuple[GangFacts, list[Key]] | None = None
+        """The figures after the last cycle, and the gangs that had others before it."""
         self._cycle: Cycle | None = None
         self._gangs: GangFacts | None = None
         self._queues: QueueFacts | None = None
@@ -88,7 +90,9 @@ class StatusWriter:
         self._verdicts = Verdicts(
             cycle.encoded, cycle.plan.waits, self._queue_of, self._failing, self._called
         )
-        for key in _moved(before, gangs):
+        moved = _moved(before, gangs)
+        self.moved = (gangs, moved)
+        for key in moved:
             self._dirty[key] = None
         self._mark_waits()
         if cycle.encoded.problems != self._problems:

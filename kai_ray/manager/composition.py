@@ -14,6 +14,7 @@ from kai_ray.controllers.compose import compose
 from kai_ray.controllers.shards import Shards
 from kai_ray.manager.config import ManagerConfig
 from kai_ray.podgrouper.controller import Podgrouper
+from kai_ray.sight.sight import Sight
 
 
 class Composition:
@@ -26,12 +27,15 @@ class Composition:
         # Where it does not run, its index still tells which gang a pod belongs to.
         self.podgrouper = Podgrouper(config.podgrouper, writes="podgrouper" in chosen)
         self.control = compose(control, self.podgrouper.member_of)
+        self.sight = Sight()
+        """What can be seen of it, for who shows it to others."""
         self.shards = Shards(
             control,
             self.control,
             self.podgrouper.member_of,
             config.state,
             only=config.only_shard,
+            watcher=self.sight,
         )
 
     def controllers(self) -> list[Controller]:
@@ -40,7 +44,7 @@ class Composition:
             ours = control.controllers()
             if "binder" not in chosen:
                 ours.remove(control.reservations)
-            return [self.podgrouper, *ours, self.shards]
+            return [self.podgrouper, *ours, self.shards, self.sight]
         if "binder" in chosen:
             binding = (control.events, control.reservations, control.binder, control.requests)
             return [self.podgrouper, *binding]
