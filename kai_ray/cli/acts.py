@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kai_ray.cli import manifests
 from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.story import Story
-from kai_ray.cli.submit import apply, runs_pods
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import NotFound, Port, Resource
+from kai_ray.sdk import manifests
+from kai_ray.sdk.applying import apply, runs_pods
 from kai_ray.sight import node_list
 from kai_ray.sight.jobs.listing import ENDED, Job, read
 from kai_ray.sim.cluster_file import RACK
@@ -94,7 +94,7 @@ def _submit(
 ) -> set[tuple[str, str]]:
     wanted: set[tuple[str, str]] = set()
     for document in manifests.read([str(file)]):
-        submitted = apply(connection, document.object)
+        submitted = apply(connection.port, connection.namespace, document.object)
         resource = submitted.resource
         made.append((resource, submitted.name, connection.namespace if resource.namespaced else ""))
         if runs_pods(document.object):

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from kai_ray.cli import acts, examples, manifests, output, up
-from kai_ray.cli.connect import Choice, Connection
+from kai_ray.cli import acts, examples, output, up
+from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.story import EVICTIONS, SUMMARY, Story, brief, evictions
-from kai_ray.cli.submit import apply, runs_pods
 from kai_ray.cli.views import jobs as view
+from kai_ray.sdk import manifests
+from kai_ray.sdk.applying import apply, runs_pods
+from kai_ray.sdk.clusters import Choice
 from kai_ray.sight.jobs.listing import ENDED, Job, read
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def _connection(server: RestServer) -> Iterator[Connection]:
 def _submit(connection: Connection, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Applies every object; (kind, name) of each workload, as it is submitted."""
     for document in manifests.read([str(f) for f in files]) if files else ():
-        submitted = apply(connection, document.object)
+        submitted = apply(connection.port, connection.namespace, document.object)
         if runs_pods(document.object):
             yield submitted.resource.kind, submitted.name
 

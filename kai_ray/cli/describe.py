@@ -101,12 +101,12 @@ def _subtree(rows: Sequence[Any], name: str) -> set[str]:
 @connect.connected
 def job(name: str) -> None:
     """Show one job: its gangs and pods, why it waits, conditions and events."""
-    from kai_ray.cli.find import find
+    from kai_ray.sdk.finding import find
     from kai_ray.sight.jobs import pods as P
 
     connection = connect.open_connection()
     port = connection.port
-    found = find(connection, name)
+    found = find(connection.port, connection.namespace, name)
     if found.job is None:
         fields(("Name", found.name), ("Kind", found.resource.kind), ("Status", "no gang yet"))
         _ending(port, found.object)

@@ -8,8 +8,8 @@ import click
 
 from kai_ray.cli import connect, output
 from kai_ray.cli.connect import Connection
-from kai_ray.cli.find import Found, find
 from kai_ray.cluster import resources as R
+from kai_ray.sdk.finding import Found, find
 from kai_ray.sight.jobs.listing import Job
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def explain(name: str, form: str) -> None:
     The decision is made again here, on what the API server holds now; nothing is changed.
     """
     connection = connect.open_connection()
-    found = find(connection, name)
+    found = find(connection.port, connection.namespace, name)
     if form != "table":
         output.print_document(document(connection, found), form)
         return

@@ -11,13 +11,12 @@ A message says what happened, why, and the command that helps. Exit codes are pa
 
 from __future__ import annotations
 
-import re
 from typing import NoReturn
 
 import click
 
-from kai_ray.api.labels import MANAGED_NAMESPACE
 from kai_ray.cluster import port as api
+from kai_ray.sdk import errors
 
 FAILED, USAGE, MISSING, CONFLICT = 1, 2, 3, 4
 INTERRUPTED = 130
@@ -40,31 +39,26 @@ def missing(kind: str, name: str, *, next: str) -> Failure:
     return Failure(f"{kind} {name!r} does not exist", next=next, code=MISSING)
 
 
+def from_sdk(error: errors.KaiError) -> Failure:
+    """The same words as a failure of the command."""
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
+    return Failure(error.what, why=error.why, next=error.command, code=code)
+
+
+_CODES = (
+    (errors.Ambiguous, USAGE),
+    (errors.NotFound, MISSING),
+    (errors.Unserved, MISSING),
+    (errors.Conflict, CONFLICT),
+    (errors.BadKubeconfig, USAGE),
+)
+
+
 def from_api(error: api.ApiError) -> Failure:
     """The same refusal as a failure of the command."""
-    causes = error.details.get("causes") or []
-    why = "; ".join(
-        f"{c['field']}: {c['message']}" if c.get("field") else str(c.get("message", ""))
-        for c in causes
-        if c.get("message") and c["message"] not in error.message
-    )
-    code = FAILED
-    help_line = ""
-    if isinstance(error, api.NotFound):
-        code = MISSING
-        space = re.match(r'namespaces "([^"]+)" not found', error.message)
-        if space:
-            managed = f"kubectl label namespace {space[1]} {MANAGED_NAMESPACE}=true"
-            help_line = f"kubectl create namespace {space[1]}; {managed}"
-    elif isinstance(error, api.AlreadyExists | api.Conflict):
-        code = CONFLICT
-        help_line = "look at the object as it is now, then repeat the command"
-    elif isinstance(error, api.Unauthorized):
-        help_line = "check the user in your kubeconfig; `kai version` shows which file is used"
-    elif isinstance(error, api.Unavailable):
-        help_line = "is the cluster running? `kai up` starts one on this machine"
-    return Failure(f"{error.message} ({error.reason})", why=why, next=help_line, code=code)
+    return from_sdk(errors.from_api(error))
 
 
-def raise_from(error: api.ApiError) -> NoReturn:
-    raise from_api(error) from error
+def raise_from(error: api.ApiError | errors.KaiError) -> NoReturn:
+    failure = from_sdk(error) if isinstance(error, errors.KaiError) else from_api(error)
+    raise failure from error

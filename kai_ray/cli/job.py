@@ -7,14 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from kai_ray.api import labels as L
 from kai_ray.cli import connect
 from kai_ray.cli.dry_run import dry_run_option, tail
 from kai_ray.cli.failures import CONFLICT, Failure
-from kai_ray.cli.find import Found, find
-from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import NotFound, Object, Port
-from kai_ray.cluster.suspension import annotation_patch, is_suspended, suspend_patch
+from kai_ray.cluster.port import NotFound
+from kai_ray.sdk.finding import Found, find
+from kai_ray.sdk.switching import switch
 
 POLL_S = 0.3
 
@@ -54,64 +52,11 @@ def resume(names: tuple[str, ...], dry_run: str) -> None:
 def _switch(names: Sequence[str], on: bool, dry_run: str) -> None:
     connection = connect.open_connection()
     for name in names:
-        found = find(connection, name)
-        if on and found.resource is R.POD and found.object["spec"].get("nodeName"):
-            raise Failure(
-                f"{found} cannot be suspended",
-                why="nobody makes a bare pod again once it has left its node",
-                next=f"kai job delete {found.name}",
-            )
-        already = is_suspended(found.resource, found.object) is on
-        if on and not already:
-            _refuse_what_its_operator_refuses(found)
-        word = "suspended" if on else "resumed"
-        if already:
-            if on and dry_run != "client":
-                _stay_suspended(connection.port, found, dry_run == "server")
+        found = find(connection.port, connection.namespace, name)
+        if switch(connection.port, found, on, dry_run):
+            click.echo(f"{found} {'suspended' if on else 'resumed'}{tail(dry_run)}")
+        else:
             click.echo(f"{found} is {'suspended' if on else 'not suspended'} already")
-            continue
-        if dry_run != "client":
-            _write(connection.port, found, on, dry_run == "server")
-        click.echo(f"{found} {word}{tail(dry_run)}")
-
-
-def _stay_suspended(port: Port, found: Found, dry_run: bool) -> None:
-    """What the scheduler suspended for a moment now stays so, by its user's word."""
-    if L.RESUME_AT in (found.object["metadata"].get("annotations") or {}):
-        patch = {"metadata": {"annotations": {L.RESUME_AT: None}}}
-        port.patch(found.resource, found.name, patch, found.namespace, dry_run=dry_run)
-
-
-def _write(port: Port, found: Found, on: bool, dry_run: bool) -> None:
-    """By the kind's own switch; by annotation where it has none or this version ignores it."""
-    patch = suspend_patch(found.resource, on)
-    marked = L.SUSPENDED in (found.object["metadata"].get("annotations") or {})
-    if not on and marked:
-        patch = {**patch, **annotation_patch(False)}
-    where = (found.resource, found.name)
-    answer = port.patch(*where, patch, found.namespace, dry_run=dry_run)
-    if on and not is_suspended(found.resource, answer):
-        port.patch(*where, annotation_patch(True), found.namespace, dry_run=dry_run)
-
-
-def _refuse_what_its_operator_refuses(found: Found) -> None:
-    """KubeRay fails a RayJob for good when it is suspended without these."""
-    if found.resource is not R.RAY_JOB:
-        return
-    spec: Object = found.object.get("spec") or {}
-    if spec.get("clusterSelector"):
-        raise Failure(
-            f"{found} cannot be suspended",
-            why="it runs on an existing cluster (spec.clusterSelector)",
-            next="suspend that RayCluster, or delete the job",
-        )
-    if not spec.get("shutdownAfterJobFinishes"):
-        patch = '{"spec":{"shutdownAfterJobFinishes":true}}'
-        raise Failure(
-            f"{found} cannot be suspended",
-            why="KubeRay suspends a RayJob only with spec.shutdownAfterJobFinishes: true",
-            next=f"kubectl patch -n {found.namespace} {found} --type merge -p '{patch}'",
-        )
 
 
 @job.command("delete")
@@ -126,7 +71,7 @@ def delete(names: tuple[str, ...], wait: bool, timeout: float, dry_run: str) -> 
     port = connection.port
     gone: list[Found] = []
     for name in names:
-        found = find(connection, name)
+        found = find(port, connection.namespace, name)
         if dry_run != "client":
             port.delete(found.resource, found.name, found.namespace, dry_run=dry_run == "server")
             gone.append(found)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import manifests, output
+from kai_ray.cli import output
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.output import output_option
+from kai_ray.sdk import manifests
 
 if TYPE_CHECKING:
     from kai_ray.podgrouper.plan import Gang, WorkloadPlan

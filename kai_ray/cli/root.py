@@ -13,6 +13,7 @@ import click
 from kai_ray.cli import connect, failures
 from kai_ray.cli.lazy import Lazy, LazyGroup
 from kai_ray.cluster.port import ApiError
+from kai_ray.sdk.errors import KaiError
 
 COMMANDS = {
     "up": Lazy("up", "up", "Start a cluster of simulated nodes on this machine"),
@@ -38,7 +39,7 @@ class Root(LazyGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except ApiError as error:
+        except (ApiError, KaiError) as error:
             failures.raise_from(error)
         except KeyboardInterrupt:
             ctx.exit(failures.INTERRUPTED)

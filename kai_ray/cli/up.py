@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import connect, examples
+from kai_ray.cli import examples
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
+from kai_ray.sdk import clusters
 
 if TYPE_CHECKING:
     from kai_ray.cluster.rest import RestServer
@@ -49,7 +50,7 @@ def up(
     Ctrl-C and SIGTERM end it with exit code 0.
     """
     config = configuration(nodes, file)
-    running = connect.running_cluster()
+    running = clusters.running_cluster()
     if running is not None and not kubeconfig_out:
         raise Failure(
             f"a cluster runs already, as process {running['pid']}",
@@ -60,7 +61,7 @@ def up(
     _log(verbose)
     from kai_ray.sim.embedded import EmbeddedCluster
 
-    target = Path(kubeconfig_out) if kubeconfig_out else connect.home() / "kubeconfig"
+    target = Path(kubeconfig_out) if kubeconfig_out else clusters.home() / "kubeconfig"
     stopped = stop_signals()
     try:
         cluster = EmbeddedCluster(config, state_dir=state)
@@ -128,7 +129,7 @@ def announced(server: RestServer, target: Path, *, default: bool = True) -> Iter
     from kai_ray.cluster import kubeconfig
 
     kubeconfig.write(server.kubeconfig(NAME), target)
-    note = connect.home() / "up.json"
+    note = clusters.home() / "up.json"
     if default:
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(

@@ -13,7 +13,7 @@ from kai_ray.cli.failures import Failure
 from kai_ray.sight.jobs.listing import ENDED, Job, read
 
 if TYPE_CHECKING:
-    from kai_ray.cli.submit import Submitted
+    from kai_ray.sdk.applying import Submitted
 
 POLL_S = 0.5
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kai_ray.cli import manifests
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.cluster.port import Object
+from kai_ray.sdk import manifests
 from kai_ray.sight.jobs import listing as view
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster

@@ -10,12 +10,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from kai_ray.cli import connect, failures, manifests
+from kai_ray.cli import failures
 from kai_ray.cli.amounts import Amount
-from kai_ray.cli.failures import Failure
 from kai_ray.cli.root import COMMANDS, root
-from kai_ray.cli.submit import runs_pods
 from kai_ray.cluster import port as api
+from kai_ray.sdk import clusters, errors, manifests
+from kai_ray.sdk.applying import runs_pods
 
 
 @pytest.fixture(autouse=True)
@@ -87,16 +87,16 @@ def test_dates_and_times_stay_text_as_kubernetes_tools_read_them(tmp_path: Path)
 def test_a_malformed_manifest_is_named_with_its_fault(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(text)
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(errors.InvalidManifest) as caught:
         manifests.read([str(file)])
-    assert "bad.yaml" in caught.value.message
-    assert says in caught.value.message
+    assert "bad.yaml" in str(caught.value)
+    assert says in str(caught.value)
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_bytes(b"\xff\xfe\x00a")
-    with pytest.raises(Failure, match="utf-8"):
+    with pytest.raises(errors.InvalidManifest, match="utf-8"):
         manifests.read([str(file)])
 
 
@@ -140,32 +140,32 @@ def test_amounts_that_mean_nothing_are_refused(resource: str, text: str, says: s
 def test_a_kubeconfig_is_looked_for_in_the_documented_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Failure, match="no cluster to talk to"):
-        connect.choose(None)
+    with pytest.raises(errors.NoCluster, match="no cluster to talk to"):
+        clusters.choose(None)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert connect.choose(None).origin == "the pod's service account"
+    assert clusters.choose(None).origin == "the pod's service account"
     own = tmp_path / ".kube" / "config"
     own.parent.mkdir()
     own.write_text("{}")
-    assert connect.choose(None).origin == "~/.kube/config"
+    assert clusters.choose(None).origin == "~/.kube/config"
     running = tmp_path / "kai" / "kubeconfig"
     running.parent.mkdir()
     running.write_text("{}")
     note = {"pid": os.getpid(), "kubeconfig": str(running)}
     (tmp_path / "kai" / "up.json").write_text(json.dumps(note))
-    assert connect.choose(None) == connect.Choice(str(running), "kai up")
+    assert clusters.choose(None) == clusters.Choice(str(running), "kai up")
     monkeypatch.setenv("KUBECONFIG", "a:b")
-    assert connect.choose(None) == connect.Choice("", "$KUBECONFIG")
+    assert clusters.choose(None) == clusters.Choice("", "$KUBECONFIG")
     monkeypatch.setenv("KAI_KUBECONFIG", "c")
-    assert connect.choose(None) == connect.Choice("c", "$KAI_KUBECONFIG")
-    assert connect.choose(str(own)) == connect.Choice(str(own), "--kubeconfig")
+    assert clusters.choose(None) == clusters.Choice("c", "$KAI_KUBECONFIG")
+    assert clusters.choose(str(own)) == clusters.Choice(str(own), "--kubeconfig")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"pid": "x"}', '{"pid": 999999999}', "{"])
 def test_word_of_a_cluster_that_is_gone_is_not_believed(tmp_path: Path, text: str) -> None:
     (tmp_path / "kai").mkdir()
     (tmp_path / "kai" / "up.json").write_text(text)
-    assert connect.running_cluster() is None
+    assert clusters.running_cluster() is None
 
 
 def test_without_a_cluster_the_next_command_is_named() -> None:

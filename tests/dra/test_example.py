@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kai_ray.cli import manifests
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import VirtualClock
+from kai_ray.sdk import manifests
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.cli.conftest import EXAMPLES

@@ -1,15 +1,15 @@
-"""From the name that a user typed to the object that is meant."""
+"""From a name that a user gave to the object that is meant."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from kai_ray.cli.connect import Connection
-from kai_ray.cli.failures import USAGE, Failure, missing
+from kai_ray.cluster import port as api
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import NotFound, Object, Resource, Write
+from kai_ray.cluster.port import Object, Port, Resource, Write
 from kai_ray.cluster.suspension import SUSPEND
+from kai_ray.sdk.errors import Ambiguous, NotFound, Unserved
 from kai_ray.sight.jobs import listing
 
 #: Kinds that a bare name may mean before they have a gang.
@@ -30,42 +30,43 @@ class Found:
         return f"{self.resource.kind.lower()}/{self.name}"
 
 
-def find(connection: Connection, typed: str) -> Found:
-    """The workload that `NAME`, `KIND/NAME` or `kind.group/NAME` means in the namespace in use."""
+def find(port: Port, namespace: str, typed: str) -> Found:
+    """The workload that `NAME`, `KIND/NAME` or `kind.group/NAME` means in a namespace.
+
+    Raises NotFound, and Ambiguous where several have that name.
+    """
     kind, _, name = typed.rpartition("/")
     jobs = [
         j
-        for j in listing.read(connection.port, connection.namespace)
+        for j in listing.read(port, namespace)
         if j.name == name and (not kind or _is_kind(j.kind, j.api_version, kind))
     ]
     if len(jobs) > 1:
         choices = ", ".join(f"{j.kind.lower()}/{j.name}" for j in jobs)
-        raise Failure(f"{typed!r} names several jobs: {choices}", next="say which one", code=USAGE)
+        raise Ambiguous(f"{typed!r} names several jobs: {choices}", command="say which one")
     if jobs:
         job = jobs[0]
-        resource = resource_of(connection.port, job.api_version, job.kind)
-        obj = connection.port.get(resource, job.name, job.namespace)
+        resource = resource_of(port, job.api_version, job.kind)
+        obj = port.get(resource, job.name, job.namespace)
         return Found(resource, job.namespace, job.name, obj, job)
-    return _ungrouped(connection, kind, name) or _missing(connection, typed)
+    found = _ungrouped(port, namespace, kind, name)
+    if found is None:
+        raise NotFound(f"job {typed!r} does not exist", command=f"kai get jobs -n {namespace}")
+    return found
 
 
-def _ungrouped(connection: Connection, kind: str, name: str) -> Found | None:
+def _ungrouped(port: Port, namespace: str, kind: str, name: str) -> Found | None:
     """A workload that has no gang yet: it was submitted a moment ago, or is not ours."""
     wanted = [
         r
         for r in (R.ALL if kind else WORKLOADS)
         if r.namespaced and (not kind or _is_kind(r.kind, r.api_version, kind))
     ]
-    space = connection.namespace
-    answers = connection.port.batch([Write(connection.port.get, (r, name, space)) for r in wanted])
+    answers = port.batch([Write(port.get, (r, name, namespace)) for r in wanted])
     for resource, answer in zip(wanted, answers, strict=True):
         if isinstance(answer, dict):
-            return Found(resource, space, name, answer)
+            return Found(resource, namespace, name, answer)
     return None
-
-
-def _missing(connection: Connection, typed: str) -> NoReturn:
-    raise missing("job", typed, next=f"kai get jobs -n {connection.namespace}")
 
 
 def _is_kind(kind: str, api_version: str, typed: str) -> bool:
@@ -85,7 +86,7 @@ def resource_of(port: Any, api_version: str, kind: str) -> Resource:
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
         served = port.raw("GET", path)
-    except NotFound as error:
+    except (api.NotFound, AttributeError) as error:  # an embedded store has no discovery
         raise _unserved(api_version, kind) from error
     for entry in served.get("resources") or []:
         if entry.get("kind") == kind and "/" not in entry["name"]:
@@ -93,10 +94,9 @@ def resource_of(port: Any, api_version: str, kind: str) -> Resource:
     raise _unserved(api_version, kind)
 
 
-def _unserved(api_version: str, kind: str) -> Failure:
-    return Failure(
+def _unserved(api_version: str, kind: str) -> Unserved:
+    return Unserved(
         f"the cluster does not serve kind {kind} of {api_version}",
         why="its custom resource definition is not installed",
-        next="kubectl api-resources",
-        code=3,
+        command="kubectl api-resources",
     )

@@ -6,14 +6,15 @@ import glob
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from kai_ray.cli.failures import MISSING, Failure
 from kai_ray.podgrouper.manifests import (
     Document,
     ManifestError,
     parse_documents,
     read_documents,
 )
+from kai_ray.sdk.errors import InvalidManifest, NotFound
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -22,11 +23,11 @@ def read(names: Sequence[str]) -> list[Document]:
     """Every object of the named files, in order, fit to be submitted."""
     found, faults = documents(names)
     if faults:
-        raise Failure("\n".join(faults))
+        raise InvalidManifest("\n".join(faults))
     if not found:
-        raise Failure(f"{', '.join(names)}: no object in there")
+        raise InvalidManifest(f"{', '.join(names)}: no object in there")
     for document in found:
-        _check(document)
+        check(document.object, document.file)
     return found
 
 
@@ -54,25 +55,27 @@ def files(name: str) -> list[str]:
     if path.is_dir():
         found = sorted(str(p) for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
         if not found:
-            raise Failure(f"{name}: no {', '.join(SUFFIXES)} file in this folder", code=MISSING)
+            raise NotFound(f"{name}: no {', '.join(SUFFIXES)} file in this folder")
         return found
     if path.exists():
         return [name]
     matched = sorted(f for f in glob.glob(name, recursive=True) if Path(f).is_file())
     if not matched:
-        raise Failure(f"{name}: no such file", code=MISSING)
+        raise NotFound(f"{name}: no such file")
     return matched
 
 
-def _check(document: Document) -> None:
-    """Raises Failure where an object lacks what every object has."""
-    obj = document.object
+def check(obj: Any, where: str = "") -> None:
+    """Raises InvalidManifest where an object lacks what every object has."""
+    at = f"{where}: " if where else ""
+    if not isinstance(obj, dict):
+        raise InvalidManifest(f"{at}a manifest is {type(obj).__name__}, not a map of fields")
     for field in ("apiVersion", "kind"):
         if not isinstance(obj.get(field), str) or not obj[field]:
-            raise Failure(f"{document.file}: an object has no {field}", next=f"add `{field}: …`")
+            raise InvalidManifest(f"{at}an object has no {field}", command=f"add `{field}: …`")
     meta = obj.get("metadata")
     if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
-        raise Failure(
-            f"{document.file}: a {obj['kind']} has no metadata.name",
-            next="name it, or give metadata.generateName",
+        raise InvalidManifest(
+            f"{at}a {obj['kind']} has no metadata.name",
+            command="name it, or give metadata.generateName",
         )
