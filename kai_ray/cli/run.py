@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kai_ray.cluster.port import Port
     from kai_ray.manager import Manager, ManagerConfig
     from kai_ray.manager.admission import AdmissionService
+    from kai_ray.manager.health import Page
 
 
 @click.command("run")
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     metavar="HOST:PORT",
     default="127.0.0.1:8081",
     show_default=True,
-    help='Where /healthz and /readyz answer; port 0 = any, "" = nowhere.',
+    help='Where /healthz, /readyz and /metrics answer; port 0 = any, "" = nowhere.',
 )
 @run_admission.options
 @run_sharing.options
@@ -108,6 +109,8 @@ def run(
     health_address = _address("--health", health)
     webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")
     _log(verbose)
+    from kai_ray.manager.scrape import metrics_page
+
     stopped = stop_signals()
     connection = connect.open_connection()
     if install_crds:
@@ -117,8 +120,11 @@ def run(
 
         install_definitions(connection.port)
     parts: list[Manager | AdmissionService] = []
+    pages: dict[str, Page] = {}
     if components != "":
-        parts.append(run_lease.manager(connection.port.connection, config, lease))
+        manager = run_lease.manager(connection.port.connection, config, lease)
+        parts.append(manager)
+        pages["/metrics"] = metrics_page(lambda: (manager.composition, manager.runtime))
     if admits:
         parts.append(
             run_admission.service(
@@ -134,7 +140,7 @@ def run(
     names = config.components if components != "" else ()
     words = ", ".join([*names, *([run_admission.COMPONENT] if admits else [])])
     click.echo(f"running {words} on {connection.port.connection.server}")
-    _run(parts, stopped, health_address if health else None)
+    _run(parts, stopped, health_address if health else None, pages)
     if not stopped.is_set():
         raise Failure("the loop has ended by itself: see the log")
     click.echo("stopped")
@@ -155,6 +161,7 @@ def _run(
     parts: list[Manager | AdmissionService],
     stopped: threading.Event,
     health: tuple[str, int] | None,
+    pages: dict[str, Page],
 ) -> None:
     """Until a signal, or until one of the parts has ended."""
     from kai_ray.manager.health import HealthServer
@@ -166,9 +173,12 @@ def _run(
     ready = [part.unready for part in parts]
     server = None
     if health is not None:
-        server = HealthServer(*health, lambda: first(alive), lambda: first(ready))
+        server = HealthServer(*health, lambda: first(alive), lambda: first(ready), pages)
         server.start()
-        click.echo(f"  health  http://{health[0]}:{server.port}/readyz")
+        address = f"http://{health[0]}:{server.port}"
+        click.echo(f"  health  {address}/readyz")
+        if pages:
+            click.echo(f"  metrics {address}/metrics")
     started: list[Manager | AdmissionService] = []
     try:
         for part in parts:

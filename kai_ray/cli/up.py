@@ -31,6 +31,12 @@ NAME = "kai-up"
 @click.option("--state", metavar="DIR", help="Keep all objects there; a later start goes on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0, the default: any free.")
 @click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Where Prometheus finds /metrics; 0, the default: any free.",
+)
+@click.option(
     "--kubeconfig-out",
     metavar="FILE",
     help="Where to write the kubeconfig; the default is ~/.kai/kubeconfig.",
@@ -41,6 +47,7 @@ def up(
     file: str | None,
     state: str | None,
     port: int,
+    metrics_port: int,
     kubeconfig_out: str | None,
     verbose: bool,
 ) -> None:
@@ -67,10 +74,14 @@ def up(
         cluster = EmbeddedCluster(config, state_dir=state)
     except OSError as error:
         raise Failure(f"cannot keep the state in {state}: {error}", code=USAGE) from error
-    with cluster, served(cluster, port, state) as server:
+    with (
+        cluster,
+        served(cluster, port, state) as server,
+        measured(cluster, metrics_port) as metrics,
+    ):
         cluster.start()
         with announced(server, target, default=not kubeconfig_out):
-            _greet(config, server.url, target, state)
+            _greet(config, server.url, target, state, metrics)
             stopped.wait()
     click.echo("stopped" + (f"; `kai up --state {state}` goes on from here" if state else ""))
 
@@ -113,6 +124,30 @@ def served(
         server.stop()
 
 
+@contextmanager
+def measured(cluster: EmbeddedCluster, port: int = 0) -> Iterator[str]:
+    """The address, on loopback, of what Prometheus reads; it answers /healthz and /readyz, too."""
+    from kai_ray.manager.health import HealthServer
+    from kai_ray.manager.scrape import metrics_page
+
+    def unready() -> str:
+        return "\n".join(cluster.runtime.disconnected())
+
+    page = metrics_page(lambda: (cluster.composition, cluster.runtime))
+    try:
+        server = HealthServer("127.0.0.1", port, lambda: "", unready, {"/metrics": page})
+    except OSError as error:
+        raise Failure(
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
+            next="choose another --metrics-port, or leave it out",
+        ) from error
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}/metrics"
+    finally:
+        server.stop()
+
+
 def _port_of_last_time(kept: Path) -> int:
     """The port that earlier kubeconfigs name, if it is known and free; else any."""
     try:
@@ -143,7 +178,7 @@ def announced(server: RestServer, target: Path, *, default: bool = True) -> Iter
         kubeconfig.forget(NAME, target)
 
 
-def _greet(config: ClusterConfig, url: str, target: Path, state: str | None) -> None:
+def _greet(config: ClusterConfig, url: str, target: Path, state: str | None, metrics: str) -> None:
     pools = ", ".join(
         f"{p.count} x {p.gpus} GPUs" if p.gpus else f"{p.count} without GPUs"
         for p in config.node_pools
@@ -151,6 +186,7 @@ def _greet(config: ClusterConfig, url: str, target: Path, state: str | None) -> 
     click.echo(f"kai-ray is up: {pools}")
     click.echo(f"  server      {url}")
     click.echo(f"  kubeconfig  {target}")
+    click.echo(f"  metrics     {metrics}")
     if state:
         click.echo(f"  state       {state}")
     click.echo("\nNext, in another terminal:")

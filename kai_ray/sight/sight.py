@@ -24,6 +24,7 @@ from kai_ray.sight.figures import (
     node_figures,
     queue_figures,
 )
+from kai_ray.sight.gpu import GpuSight
 from kai_ray.sight.lives import Lives, Subscriber
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Sight:
     def __init__(self) -> None:
         self.lives = Lives(self.name, self._holds)
         self.decisions = Decisions(self.lives.of)
+        self.gpu = GpuSight()
         self.totals = Totals()
         self.version = 0
         """Grows with each cycle and with each event of a job."""
@@ -101,6 +103,10 @@ class Sight:
         """The last ones, oldest first."""
         return tuple(self._figures.copy())
 
+    def last(self, pool: str) -> Cycle | None:
+        """The whole record of a node pool's last cycle; arrays of every pod: do not keep it."""
+        return self._cycles.get(pool)
+
     @property
     def pools(self) -> tuple[str, ...]:
         return tuple(sorted(self._cycles))
@@ -142,6 +148,7 @@ class Sight:
 
     def setup(self, runtime: Runtime) -> None:
         self.lives.setup(runtime)
+        self.gpu.setup(runtime)
 
     def reconcile(self, key: str) -> float | None:
         return self.lives.reconcile(key)
