@@ -13,6 +13,7 @@ from kai_ray.controllers import ControlConfig
 from kai_ray.controllers.compose import compose
 from kai_ray.controllers.shards import Shards
 from kai_ray.manager.config import ManagerConfig
+from kai_ray.metrics.tally import Tally
 from kai_ray.podgrouper.controller import Podgrouper
 from kai_ray.sight.sight import Sight
 
@@ -23,12 +24,15 @@ class Composition:
     def __init__(self, config: ManagerConfig) -> None:
         self.config = config
         chosen = config.components
-        control = _control(config)
+        self.tally = Tally()
+        """What Prometheus is told and no state shows."""
+        control = dataclasses.replace(_control(config), on_bound=self.tally.bound)
         # Where it does not run, its index still tells which gang a pod belongs to.
         self.podgrouper = Podgrouper(config.podgrouper, writes="podgrouper" in chosen)
         self.control = compose(control, self.podgrouper.member_of)
         self.sight = Sight()
         """What can be seen of it, for who shows it to others."""
+        self.tally.watch(self.sight)
         self.shards = Shards(
             control,
             self.control,
@@ -44,7 +48,7 @@ class Composition:
             ours = control.controllers()
             if "binder" not in chosen:
                 ours.remove(control.reservations)
-            return [self.podgrouper, *ours, self.shards, self.sight]
+            return [self.podgrouper, *ours, self.shards, self.sight, self.tally]
         if "binder" in chosen:
             binding = (control.events, control.reservations, control.binder, control.requests)
             return [self.podgrouper, *binding]
