@@ -15,6 +15,7 @@ from kai_ray.controllers.shards import Shards
 from kai_ray.manager.config import ManagerConfig
 from kai_ray.metrics.tally import Tally
 from kai_ray.podgrouper.controller import Podgrouper
+from kai_ray.sight.notify import Delivery, Notifier
 from kai_ray.sight.sight import Sight
 
 
@@ -41,6 +42,8 @@ class Composition:
             only=config.only_shard,
             watcher=self.sight,
         )
+        self.delivery = Delivery(config.notify)
+        self.notifier = Notifier(self.sight, self.delivery, config.only_shard)
 
     def controllers(self) -> list[Controller]:
         chosen, control = self.config.components, self.control
@@ -48,7 +51,7 @@ class Composition:
             ours = control.controllers()
             if "binder" not in chosen:
                 ours.remove(control.reservations)
-            return [self.podgrouper, *ours, self.shards, self.sight, self.tally]
+            return [self.podgrouper, *ours, self.shards, self.sight, self.notifier, self.tally]
         if "binder" in chosen:
             binding = (control.events, control.reservations, control.binder, control.requests)
             return [self.podgrouper, *binding]
@@ -57,6 +60,7 @@ class Composition:
     def close(self) -> None:
         """Writes what is kept in files and lets them go."""
         self.shards.close()
+        self.delivery.stop()
 
 
 def _control(config: ManagerConfig) -> ControlConfig:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kai_ray.controllers import ControlConfig
 from kai_ray.podgrouper.workload import Settings
+from kai_ray.sight.notify import NotifyConfig
 
 #: What can run in a process of its own.
 COMPONENTS = ("podgrouper", "scheduler", "binder")
@@ -31,6 +32,8 @@ class ManagerConfig:
     """Writes under way at a time: statuses and events; PodGroups and binds, which pods wait for."""
     state: Path | None = None
     """Folder of the history of usage, where that is kept in files."""
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
+    """Channels and hosts that people may be told through."""
 
     def __post_init__(self) -> None:
         wrong = [c for c in self.components if c not in COMPONENTS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from kai_ray.manager.composition import Composition
 from kai_ray.manager.config import ManagerConfig
 from kai_ray.podgrouper.controller import Podgrouper
 from kai_ray.podgrouper.workload import Settings
+from kai_ray.sight.notify import NotifyConfig
 
 from . import operators
 from .cluster_file import ClusterConfig
@@ -55,6 +57,7 @@ class EmbeddedCluster:
         scheduling: bool = True,
         extra: Sequence[Controller] = (),
         drainer: Drainer | None = None,
+        notify: NotifyConfig | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
@@ -65,7 +68,10 @@ class EmbeddedCluster:
         seed = config.seed if isinstance(self.clock, VirtualClock) else None
         encode = EncodeConfig(scheduler_names=config.scheduler_names, seed=config.seed)
         folder = Path(state_dir) if state_dir is not None else None
-        self.composition = Composition(_manager(config, encode, folder, drainer))
+        manager = _manager(config, encode, folder, drainer)
+        if notify is not None:
+            manager = dataclasses.replace(manager, notify=notify)
+        self.composition = Composition(manager)
         self.podgrouper = self.composition.podgrouper
         self.control = self.composition.control
         self.shards = self.composition.shards

@@ -161,7 +161,9 @@ def test_an_end_lets_go_out_what_is_due_and_does_not_wait_for_what_hangs(opened:
         assert delivery.figures().waiting == 1  # the one that hangs
 
 
-def test_a_channel_may_keep_its_address_in_a_file_that_changes(opened: Open, tmp_path: Path) -> None:
+def test_a_channel_may_keep_its_address_in_a_file_that_changes(
+    opened: Open, tmp_path: Path
+) -> None:
     file = tmp_path / "url"
     with webhook() as first, webhook() as second:
         delivery = opened(NotifyConfig({"ops": Channel(url_file=str(file))}))
@@ -197,7 +199,11 @@ def test_certificates_are_checked_against_the_name(
 ) -> None:
     authority = Authority()
     pair = authority.server([name])
-    for file, text in (("ca", authority.pair.certificate), ("crt", pair.certificate), ("key", pair.key)):
+    for file, text in (
+        ("ca", authority.pair.certificate),
+        ("crt", pair.certificate),
+        ("key", pair.key),
+    ):
         (tmp_path / file).write_bytes(text)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(tmp_path / "crt", tmp_path / "key")

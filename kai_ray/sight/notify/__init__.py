@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from kai_ray.sight.notify.config import Channel, NotifyConfig, NotifyConfigError
 from kai_ray.sight.notify.delivery import Delivery, DeliveryFigures
+from kai_ray.sight.notify.notifier import Notifier
 
 __all__ = [
     "Channel",
     "Delivery",
     "DeliveryFigures",
+    "Notifier",
     "NotifyConfig",
     "NotifyConfigError",
 ]
