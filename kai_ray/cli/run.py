@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kai_ray.cli import connect, run_admission, run_lease, run_sharing
+from kai_ray.cli import connect, notifying, run_admission, run_lease, run_sharing
 from kai_ray.cli.failures import USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
 
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 )
 @run_admission.options
 @run_sharing.options
+@notifying.option
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 @connect.connected
 def run(
@@ -94,6 +95,7 @@ def run(
     reservation_namespace: str,
     reservation_account: str,
     gpu_cdi: bool,
+    notify: Path | None,
     verbose: bool,
 ) -> None:
     """Run podgrouper, scheduler, binder and admission against a Kubernetes API server.
@@ -105,6 +107,7 @@ def run(
     config = configuration(components or None, names, shard, period, bind_requests, state, max_age)
     sharing = (reservation_image, reservation_namespace, reservation_account, gpu_cdi)
     config = run_sharing.shared(config, *sharing)
+    config = dataclasses.replace(config, notify=notifying.configured(notify))
     lease = run_lease.config(lease_name, lease_namespace, lease_times) if leader_elect else None
     health_address = _address("--health", health)
     webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import examples
+from kai_ray.cli import examples, notifying
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
 from kai_ray.sdk import clusters
@@ -41,6 +41,7 @@ NAME = "kai-up"
     metavar="FILE",
     help="Where to write the kubeconfig; the default is ~/.kai/kubeconfig.",
 )
+@notifying.option
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 def up(
     nodes: str | None,
@@ -49,6 +50,7 @@ def up(
     port: int,
     metrics_port: int,
     kubeconfig_out: str | None,
+    notify: Path | None,
     verbose: bool,
 ) -> None:
     """Start a cluster of simulated nodes on this machine and run it until Ctrl-C.
@@ -57,6 +59,7 @@ def up(
     Ctrl-C and SIGTERM end it with exit code 0.
     """
     config = configuration(nodes, file)
+    channels = notifying.configured(notify)
     running = clusters.running_cluster()
     if running is not None and not kubeconfig_out:
         raise Failure(
@@ -71,7 +74,7 @@ def up(
     target = Path(kubeconfig_out) if kubeconfig_out else clusters.home() / "kubeconfig"
     stopped = stop_signals()
     try:
-        cluster = EmbeddedCluster(config, state_dir=state)
+        cluster = EmbeddedCluster(config, state_dir=state, notify=channels)
     except OSError as error:
         raise Failure(f"cannot keep the state in {state}: {error}", code=USAGE) from error
     with (
