@@ -40,6 +40,7 @@ class Eviction(NamedTuple):
 _DISMISSED = {
     Reason.SUSPENDED: "Evicted: it is suspended, and its kind has no switch of its own",
     Reason.MAX_RUN_TIME_REACHED: "Ended at the maximum run time of queue {queue}",
+    Reason.GPUS_IDLE: "Evicted by the rule of queue {queue} for idle jobs: its GPUs were not used",
     Reason.QUEUE_DRAINED: "Evicted: queue {queue} is drained and its deadline has passed",
 }
 

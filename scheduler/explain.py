@@ -267,6 +267,9 @@ _HEADLINES: dict[Reason, Callable[[Wait, NameTable], str]] = {
         "remove the annotation kai.scheduler/max-run-time-reached of the PodGroup to run it again",
     ),
     Reason.SUSPENDED: _fixed("Suspended: resume it to start it (kai job resume)"),
+    Reason.GPUS_IDLE: _fixed(
+        "Sent away because it did not use its GPUs: it is back in the queue in a moment"
+    ),
     Reason.RESERVED_FOR_OTHERS: _reserved,
     Reason.PREEMPTION_DELAY: _delayed,
     Reason.QUEUE_DEPTH: _fixed(

@@ -53,6 +53,7 @@ class Reason(IntEnum):
     # somebody said so
     SUSPENDED = 90
     QUEUE_DRAINED = 91  # it left because its queue was emptied
+    GPUS_IDLE = 92  # it left because it did not use its GPUs
     # it is on its way
     WAITING_FOR_RELEASE = 50
     BACKING_OFF = 51

@@ -10,6 +10,7 @@ from kai_ray.api import labels as names
 from kai_ray.api import notify
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Object
+from kai_ray.encode.traits import SYNONYMS, TYPES
 
 QUEUES = "kai-ray-queue-annotations"
 
@@ -23,6 +24,20 @@ _MOMENT = (
 
 _NAMES = "write names, separated by commas, 64 at most"
 
+_TYPE = "(" + "|".join((*TYPES, *SYNONYMS)) + ")"
+_SPAN = "([0-9]+([.][0-9]*)?(ms|s|m|h))+"
+_PERCENT = "(100|[0-9]{1,2}([.][0-9]{1,3})?)"
+_IDLE = (
+    f" *({_TYPE}( *[+] *{_TYPE})* *: *)?below +{_PERCENT} *% +for +{_SPAN}"
+    f"( *, *(warn|(suspend|evict) +after +{_SPAN}))?( *, *(enforce|dry-run))? *"
+)
+_DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_HOURS = (
+    f" *({_DAY}(-{_DAY})?(,{_DAY}(-{_DAY})?)* +)?{_CLOCK}-{_CLOCK}"
+    "( +[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)? *"
+)
+
 #: Annotations that hold one thing.
 _ONE = {
     names.PLACEMENT_STRATEGY: ("^(binpack|spread)$", " is neither binpack nor spread"),
@@ -35,6 +50,14 @@ _ONE = {
     names.EVICTION_GRACE: (_DURATION, " is not a duration of 0s or more, such as 12h"),
     names.MAX_EVICTION_GRACE: (_DURATION, " is not a duration of 0s or more, such as 12h"),
     names.NOTIFY_AFTER: (_DURATION, " is not a duration of 0s or more, such as 30m"),
+    names.IDLE_JOBS: (
+        f"^( *off *|{_IDLE}(;{_IDLE})*)$",
+        " is no rule for idle jobs: write for example below 5% for 30m, suspend after 10m",
+    ),
+    names.PROTECTED_HOURS: (
+        f"^( *off *|{_HOURS}(;{_HOURS})*)$",
+        " are no hours: write for example Mon-Fri 08:00-19:00 Europe/Berlin",
+    ),
     names.DRAIN_DEADLINE: (
         _MOMENT,
         " is not a time: write it as 2026-01-31T12:00:00Z (RFC 3339)",

@@ -14,8 +14,13 @@ from kai_ray.encode.queue_policy import QueuePolicy
 from kai_ray.scheduler.reason import Reason
 
 #: Stale gangs have had their grace and make no progress; what a queue ends at a time that was known
-#: is told beforehand (queue_deadlines.py).
-_AT_ONCE = (Reason.STALE_GANG, Reason.MAX_RUN_TIME_REACHED, Reason.QUEUE_DRAINED)
+#: is told beforehand (queue_deadlines.py, idle/).
+_AT_ONCE = (
+    Reason.STALE_GANG,
+    Reason.MAX_RUN_TIME_REACHED,
+    Reason.QUEUE_DRAINED,
+    Reason.GPUS_IDLE,
+)
 
 
 def grace_s(group: Object, policy: QueuePolicy, config: ControlConfig) -> float:

@@ -14,7 +14,7 @@ from kai_ray.api import labels as names
 from kai_ray.api.durations import parse_duration
 from kai_ray.scheduler.snapshot import Layout
 
-from . import zone_asks
+from . import idle_rules, zone_asks
 from .pod_rows import seconds
 from .problems import Malformed
 
@@ -49,6 +49,8 @@ class QueuePolicy(NamedTuple):
     drained: bool | None = None  # that deadline has passed
     eviction_grace_s: float | None = None  # to save work in, for workloads that state none
     max_eviction_grace_s: float | None = None  # the most that a workload may state
+    idle: tuple[idle_rules.IdleRule, ...] | None = None  # what follows where GPUs are not used
+    protected: tuple[idle_rules.Span, ...] | None = None  # hours in which build jobs may be idle
 
     def below(self, parent: QueuePolicy) -> QueuePolicy:
         """What holds for a child that states `self`."""
@@ -196,4 +198,6 @@ _READERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
     names.DRAINED: ("drained", _said),
     names.EVICTION_GRACE: ("eviction_grace_s", _duration),
     names.MAX_EVICTION_GRACE: ("max_eviction_grace_s", _duration),
+    names.IDLE_JOBS: ("idle", idle_rules.rules),
+    names.PROTECTED_HOURS: ("protected", idle_rules.hours),
 }

@@ -132,6 +132,8 @@ def _refusals(found: GangArrays, table: GangTable, policies: Sequence[QueuePolic
         refusal[mine & ~allowed[found.class_symbols]] = int(Reason.PRIORITY_NOT_ALLOWED)
     state = np.zeros(len(table.traits) + 1, dtype=np.int32)
     for traits, symbol in table.traits.ids.items():
+        if traits.idle:
+            state[symbol] = int(Reason.GPUS_IDLE)
         if traits.ended:
             state[symbol] = int(Reason.MAX_RUN_TIME_REACHED)
         if traits.suspended:
@@ -149,6 +151,7 @@ def _leavers(gangs: Gangs, refusal: Codes, policies: Sequence[QueuePolicy], bare
     leave = np.where(drained[gangs.queue], int(Reason.QUEUE_DRAINED), 0).astype(np.int32)
     for reason, rows in (
         (Reason.MAX_RUN_TIME_REACHED, refusal == int(Reason.MAX_RUN_TIME_REACHED)),
+        (Reason.GPUS_IDLE, refusal == int(Reason.GPUS_IDLE)),
         (Reason.SUSPENDED, (refusal == int(Reason.SUSPENDED)) & ~bare),
     ):
         leave[rows] = int(reason)

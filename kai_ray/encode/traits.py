@@ -31,6 +31,7 @@ class Traits(NamedTuple):
     type: str = ""  # "" = not said: the priority class tells
     suspended: bool = False
     ended: bool = False  # it has used up the maximum run time of its queue
+    idle: bool = False  # it was sent away because it did not use its GPUs
 
 
 SILENT = Traits()
@@ -49,6 +50,7 @@ def read(meta: dict[str, Any]) -> Traits:
         workload_type(raw, f"metadata.labels[{names.WORKLOAD_TYPE}]") if raw else "",
         _suspended(annotations),
         bool(annotations.get(names.MAX_RUN_TIME_REACHED)),
+        bool(annotations.get(names.IDLE_EVICTED)),
     )
 
 
