@@ -101,6 +101,13 @@ def nodes(figures: NodeFigures) -> Iterator[Metric]:
         ("state", "node_pool"),
         ((key, float(n)) for key, n in sorted(states.items())),
     )
+    for name, text, amounts, divisor in (
+        ("kai_cluster_gpus", "GPUs of all nodes", (figures.gpus, figures.allocated), 1.0),
+        ("kai_cluster_cpu_cores", "CPU cores of all nodes", figures.cpu, 1e3),
+        ("kai_cluster_memory_bytes", "Memory of all nodes", figures.memory, 1.0),
+    ):
+        whole, held = (float(column.sum()) / divisor for column in amounts)
+        yield gauge(name, text, ("state",), [(("capacity",), whole), (("allocated",), held)])
     yield from _fragmentation(figures)
 
 
