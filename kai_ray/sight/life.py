@@ -35,7 +35,7 @@ class Life:
     message: str = ""
     gpus: float = 0.0
     place: Place = NOWHERE
-    types: tuple[tuple[str, float], ...] = ()
+    types: tuple[tuple[str, str, float], ...] = ()
     starts: int = 0
     evictions: int = 0
     evicted_s: float | None = None

@@ -27,7 +27,7 @@ from kai_ray.podgrouper.outcome import outcome
 from kai_ray.scheduler.snapshot import GPU
 from kai_ray.sight.events import JobEvent, What
 from kai_ray.sight.life import Life, life_of, refresh
-from kai_ray.sight.placed import NOWHERE, places
+from kai_ray.sight.placed import NOWHERE, Place, places
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Lives:
         self._gone: dict[Key, tuple[Life, float]] = {}
         self._without: dict[str, Life] = {}  # jobs whose gang has gone and may come again
         self._waiting: Counter[tuple[str, str]] = Counter()
-        self._products: tuple[list[str], list[str]] = ([], [])
+        self._kinds_of: tuple[list[str], list[tuple[str, str]]] = ([], [])
         self.started = 0
 
     def setup(self, runtime: Runtime) -> None:
@@ -196,7 +196,6 @@ class Lives:
             life.since_s = _time(
                 notes.get(names.LAST_START) or scheduled.get("lastTransitionTime"), life.created_s
             )
-            self._tell(life, life.since_s, "started", replayed=True)
         elif evicted.get("status") == "True":
             life.evictions = life.starts = 1
             life.evicted_s = life.since_s = _time(
@@ -270,12 +269,16 @@ class Lives:
                 self._moved(life, figures, found.get(row, NOWHERE), cycle, now)
         self._nominated(cycle, now)
 
-    def _moved(self, life: Life, figures: list[int], place: Any, cycle: Cycle, now: float) -> None:
+    def _moved(
+        self, life: Life, figures: list[int], place: Place, cycle: Cycle, now: float
+    ) -> None:
         before = life.place
         if place != before:
             life.place, life.types = place, self._types(cycle, place)
         seen, life.placed = life.placed, True
         holds = bool(figures[f.SATISFIED]) and figures[f.PLACED] > 0
+        if not seen and life.runs:
+            self._tell(life, life.since_s, "started", replayed=True)
         if holds and not life.runs:
             self._starts(life, now)
         elif life.runs and place.pods > before.pods and holds:
@@ -316,18 +319,17 @@ class Lives:
                 where = tuple(encoded.names.node(n) for n in on)
                 self._tell(life, now, "nominated", nodes=where)
 
-    def _types(self, cycle: Cycle, place: Any) -> tuple[tuple[str, float], ...]:
-        """GPUs by product."""
+    def _types(self, cycle: Cycle, place: Place) -> tuple[tuple[str, str, float], ...]:
+        """GPUs by product and node pool."""
         nodes = cycle.encoded.names.nodes
-        if self._products[0] is not nodes:
-            objects = (self._nodes.get(name) for name in nodes)
-            labels = ((o or {}).get("metadata", {}).get("labels") or {} for o in objects)
-            self._products = (nodes, [str(of.get(names.GPU_PRODUCT) or "") for of in labels])
-        sums: Counter[str] = Counter()
+        if self._kinds_of[0] is not nodes:
+            self._kinds_of = (nodes, [_kind_of(self._nodes.get(name)) for name in nodes])
+        sums: dict[tuple[str, str], float] = {}
         for node, gpus in place.by_node:
             if gpus:
-                sums[self._products[1][node]] += gpus
-        return tuple(sorted(sums.items()))
+                slot = self._kinds_of[1][node]
+                sums[slot] = sums.get(slot, 0.0) + gpus
+        return tuple((*slot, gpus) for slot, gpus in sorted(sums.items()))
 
     # ------------------------------------------------------------------ evictions
 
@@ -440,6 +442,13 @@ class Lives:
         if found is None or (found["metadata"].get("uid") or "") != life.uid:
             return None
         return found
+
+
+def _kind_of(node: Object | None) -> tuple[str, str]:
+    """Product and node pool."""
+    labels = ((node or {}).get("metadata") or {}).get("labels") or {}
+    pool = next((labels[name] for name in names.NODE_POOL_NAMES if labels.get(name)), "")
+    return str(labels.get(names.GPU_PRODUCT) or ""), str(pool)
 
 
 def _time(text: Any, otherwise: Any) -> Any:

@@ -164,6 +164,7 @@ OWNERS = {
         "kai_ray/encode",
         "kai_ray/controllers/",
         "kai_ray/history/",
+        "kai_ray/sight/",
         "kai_ray/sim/",
         "benchmarks/",
     ),
