@@ -306,8 +306,8 @@ class Snapshot:
     """[R, N] room that is held for pods that were evicted to be moved there and are not made again
     yet: nobody may take it. None = nothing is held."""
     coming: Floats | None = None
-    """[3, G] what queues stay charged for such pods, and for those of them that are back and wait
-    for the rest: nobody else may use up the limit they come back to. None = nothing."""
+    """[3, G] what queues stay charged for such pods: nobody else uses up the limit that they come
+    back to. None = nothing."""
     reserves: tuple[Reserve, ...] = ()  # at most one per queue
     gpus: Gpus | None = None  # None = only whole GPUs, or none
     topologies: Topologies | None = None  # None = no Topology objects

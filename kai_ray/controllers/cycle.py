@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from kai_ray.cluster.port import Key
 from kai_ray.encode import Encoded
 from kai_ray.scheduler import Plan
-from kai_ray.scheduler.gang_state import satisfied
-from kai_ray.scheduler.snapshot import ALLOCATED, Bools, Snapshot, TaskState
+from kai_ray.scheduler.snapshot import Bools, Snapshot, TaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +48,6 @@ def carried_out(
     return Cycle(number, encoded, plan, state)
 
 
-def unfinished(snapshot: Snapshot) -> Bools:
-    """[G] gangs that hold some pods but not their minimum: cut short while they were being bound.
-
-    Gangs that only wait for pods that do not exist yet are not meant.
-    """
-    tasks, gangs = snapshot.tasks, snapshot.gangs
-    ours = tasks.gang >= 0
-    holds = np.zeros(gangs.count, dtype=np.bool_)
-    holds[tasks.gang[ours & np.isin(tasks.state, [int(s) for s in ALLOCATED])]] = True
-    waits = np.zeros(gangs.count, dtype=np.bool_)
-    waits[tasks.gang[ours & (tasks.state == TaskState.PENDING)]] = True
-    some = holds & waits
-    if some.any():
-        some &= ~satisfied(snapshot.subgroups, gangs.root, tasks)
-    return some
-
-
 def only(snapshot: Snapshot, gangs: Bools) -> Snapshot:
     """The same picture, in which nothing but `gangs` [G] may start."""
     tasks = snapshot.tasks
@@ -73,12 +55,7 @@ def only(snapshot: Snapshot, gangs: Bools) -> Snapshot:
     others = (tasks.gang >= 0) & (state == TaskState.PENDING)
     others &= ~gangs[tasks.gang]
     state[others] = TaskState.GATED
-    coming = snapshot.coming
-    if coming is not None:
-        coming = np.where(gangs, 0.0, coming)  # what is kept for them is theirs to take
-    return dataclasses.replace(
-        snapshot, tasks=dataclasses.replace(tasks, state=state), coming=coming
-    )
+    return dataclasses.replace(snapshot, tasks=dataclasses.replace(tasks, state=state))
 
 
 def members(encoded: Encoded, gang: int) -> list[Key]:

@@ -13,7 +13,7 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.cluster.served import device_kinds, serves
 from kai_ray.controllers.binder import Binder
 from kai_ray.controllers.config import ControlConfig
-from kai_ray.controllers.cycle import Cycle, carried_out, only, unfinished
+from kai_ray.controllers.cycle import Cycle, carried_out
 from kai_ray.controllers.elastic.actor import Elasticity
 from kai_ray.controllers.evictor import Evictor
 from kai_ray.controllers.isolation import decide_without_offenders
@@ -22,7 +22,6 @@ from kai_ray.controllers.suspensions import Suspensions
 from kai_ray.controllers.victim_choice import choose
 from kai_ray.encode import ADDED_RESOURCES, RESOURCES, Encoded, Encoder, Problem
 from kai_ray.scheduler import DEFAULT, Plan, Policy, Snapshot, decide
-from kai_ray.scheduler.actions.allocate import allocate
 
 _NEEDED = (kinds.NODE, kinds.POD, kinds.QUEUE, kinds.POD_GROUP)
 _LOOK_AGAIN_S = 1.0
@@ -88,6 +87,11 @@ class SchedulingLoop:
         self._encoder.apply(resource, old, new)
         self.kick()
 
+    @property
+    def policy(self) -> Policy:
+        """What it decides by."""
+        return self._policy
+
     def use(self, policy: Policy) -> None:
         """Decides by another policy from the next cycle on."""
         policy = self._with_grace(policy)
@@ -141,7 +145,6 @@ class SchedulingLoop:
         if version == self._seen and now < self._wake_s:
             return self._until_wake(now)
         self._next_s = now + self._config.period_s
-        self._complete(now)
         begin_s = steady_s()
         encoded = self._encoder.snapshot(now)
         shown_s = steady_s()
@@ -176,15 +179,6 @@ class SchedulingLoop:
     def _fresh(self) -> bool:
         """Old news is no ground for a decision: every watch that matters must be open."""
         return all(self._runtime.informer(resource).connected for resource in _NEEDED)
-
-    def _complete(self, now: float) -> None:
-        """What was cut short comes first: a gang that holds some of its minimum."""
-        encoded = self._encoder.snapshot(now)
-        halves = unfinished(encoded.snapshot)
-        if halves.any():
-            policy = dataclasses.replace(self._policy, actions=(allocate,))
-            plan = self._decide(encoded, only(encoded.snapshot, halves), policy)
-            self._binder.bind(encoded, plan)
 
     def _decide(self, encoded: Encoded, snapshot: Snapshot, policy: Policy) -> Plan:
         plan, offenders = decide_without_offenders(lambda s: decide(s, policy), snapshot)

@@ -107,16 +107,13 @@ def _moved(
     for gang, hold in movers:
         again = made_again(tasks, gang, hold.made_s)
         for at, (node, request, charge) in enumerate(hold.moves):
-            back = at < len(again)
-            waits = back and tasks.state[again[at]] == TaskState.PENDING
-            if not back or (waits and len(again) < len(hold.moves)):
-                coming[:, gang] += charge
             row = nodes.get(node, -1)
-            if row < 0:
+            if at < len(again):
+                if row >= 0 and tasks.state[again[at]] == TaskState.PENDING:
+                    nominated[again[at]] = row
                 continue
-            if waits:
-                nominated[again[at]] = row
-            if back:
+            coming[:, gang] += charge
+            if row < 0:
                 continue
             for name, amount in request:
                 if name in resources:

@@ -1,8 +1,9 @@
 """Give waiting gangs the room that is free or about to be.
 
 Gangs are tried in queue order, each all-or-nothing; one that got its place and has pods left is put
-back and competes again. Gangs for which others were evicted go first (holds.py). Nothing is
-evicted. Source: KAI 0.17, action allocate and AllocateJob.
+back and competes again. Gangs for which others were evicted go first (holds.py), then those that
+hold a part of their minimum (repair.py). Nothing is evicted. Source: KAI 0.17, action allocate and
+AllocateJob.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..orders.job_iteration import Job, JobIteration
 from ..orders.user_order import seniority
 from ..placing import Placer, Shortfall, wait_as_a_whole
 from ..plan import QueueCause
+from ..repair import broken, repair
 from ..reserve import QUEUE_GPU
 from ..session import Miss, Placed, Session
 from .attempt import Attempt
@@ -52,7 +54,11 @@ class Allocate:
         a, b, c = session.total.tolist()
         standing = session.policy.queue_order
         honour(session, self._try)
-        order = JobIteration(ledger.queues, (a, b, c), self._jobs(), attempts.need, standing)
+        jobs = self._jobs()
+        if first := set(broken(session.snapshot)):
+            able = sorted(job for waiting in jobs.values() for job in waiting if job[1] in first)
+            repair(session, [gang for _, gang in able], self._try)
+        order = JobIteration(ledger.queues, (a, b, c), jobs, attempts.need, standing)
         while (gang := order.pop()) >= 0:
             attempt = attempts.next(gang)
             if not attempt.runs:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..gang_state import ready
 from ..gpu.prices import held
 from ..snapshot import ALLOCATED, QUEUE_RESOURCES, Floats, Queues, Snapshot, TaskState
 from .tree import roll_up
@@ -23,9 +24,10 @@ class QueueBooks:
 def queue_books(snapshot: Snapshot) -> QueueBooks:
     """Counts pods that are being bound, bound or running as allocated and pending ones as asked.
 
-    Pods on their way from one node to another (`Snapshot.coming`) count as allocated. Gated,
-    releasing, stuck and finished pods count nowhere, nor do pods of other schedulers and of gangs
-    whose queue does not exist.
+    Pods on their way from one node to another count as allocated: those that are not made again yet
+    (`Snapshot.coming`), and those whose gang has to wait for others of it. Gated, releasing, stuck
+    and finished pods count nowhere, nor do pods of other schedulers and of gangs whose queue does
+    not exist.
     """
     tasks, gangs = snapshot.tasks, snapshot.gangs
     ours = np.flatnonzero(tasks.gang >= 0)
@@ -33,6 +35,9 @@ def queue_books(snapshot: Snapshot) -> QueueBooks:
     state, gang = tasks.state[ours], tasks.gang[ours]
     queue, amount = gangs.queue[gang], held(snapshot, ours)
     holds = np.isin(state, [int(s) for s in ALLOCATED])
+    if gangs.moved is not None:
+        waits = gangs.moved & ~ready(snapshot.subgroups, gangs.root, tasks)
+        holds |= (state == TaskState.PENDING) & (tasks.nominated[ours] >= 0) & waits[gang]
     firm = holds & ~gangs.preemptible[gang]
     asked = holds | (state == TaskState.PENDING)
     parts = [np.where(rows, amount, 0.0) for rows in (holds, firm, asked)]

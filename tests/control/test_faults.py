@@ -101,7 +101,7 @@ def test_a_gang_cut_short_by_a_crash_goes_on_before_others_start() -> None:
         world.run(5)
     assert 0 < len(world.placed()) < 16
     # A gang that everybody would let go first comes in while the controllers are down.
-    world.gang("urgent", 4, priorityClassName="build-preemptible")
+    world.gang("urgent", 4, priorityClassName="build-preemptible", preemptionDelay="1h")
     world.boot()
     world.run(5)
     assert len(world.placed("cut")) == 16

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kai_ray.controllers.cycle import only, unfinished
 from kai_ray.scheduler import DEFAULT, Plan, decide
-from kai_ray.scheduler.actions.allocate import allocate
 from kai_ray.scheduler.snapshot import QUEUE_RESOURCES, Snapshot, TaskState
 from tests.core.world import Job, Pod, Queue, World
 from tests.invariants.clusters import Setup, Work, pod_of
@@ -177,16 +175,13 @@ class Cluster:
         return kept
 
     def _coming(self, snapshot: Snapshot) -> np.ndarray:
-        """[3, G] what their queues are charged for them meanwhile, until the last is there."""
+        """[3, G] what their queues are charged for them meanwhile."""
         coming = np.zeros((QUEUE_RESOURCES, len(self.parties)))
         task = 0
         for at, party in enumerate(self.parties):
-            on_their_way = any(_moves(m) for m in party.members)
             for member in party.members:
-                back = party.moved and member.state is TaskState.PENDING and member.nominated
-                if _moves(member) or (on_their_way and back):
-                    charge = snapshot.classes.queue_request[:, snapshot.tasks.klass[task]]
-                    coming[:, at] += charge
+                if _moves(member):
+                    coming[:, at] += snapshot.classes.queue_request[:, snapshot.tasks.klass[task]]
                 task += 1
         return coming
 
@@ -195,24 +190,6 @@ class Cluster:
         return max(party.work.budget - missing, 0)
 
     # ---- what it decides
-
-    def complete(self) -> None:
-        """Gangs that hold some of their minimum come first, as in the control loop."""
-        snapshot = self.snapshot()
-        first = unfinished(snapshot)
-        if first.any():
-            self.bind(decide(only(snapshot, first), replace(DEFAULT, actions=(allocate,))))
-
-    def bind(self, plan: Plan) -> None:
-        flat = [(party, member) for party in self.parties for member in party.members]
-        for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
-            party, member = flat[task]
-            if not any(m.state is TaskState.RUNNING for m in party.members):
-                party.last_start_s = self.now_s
-            member.state, member.node = TaskState.RUNNING, self.nodes[node].name
-            member.nominated = ""
-            member.since, member.age = self.cycle, 0
-            party.damaged = False
 
     def obey(self, plan: Plan) -> None:
         """Does what the plan says."""
@@ -228,7 +205,13 @@ class Cluster:
             self.evictions.append((self.cycle, name, gainer.work.name if gainer else ""))
             if gainer is not None:
                 gainer.hold_until_s, gainer.moved = self.now_s + HOLD_S, False
-        self.bind(plan)
+        for task, node in zip(plan.bind_task.tolist(), plan.bind_node.tolist(), strict=True):
+            party, member = flat[task]
+            if not any(m.state is TaskState.RUNNING for m in party.members):
+                party.last_start_s = self.now_s
+            member.state, member.node = TaskState.RUNNING, self.nodes[node].name
+            member.since, member.age = self.cycle, 0
+            party.damaged = False
         rows = zip(plan.nominate_task.tolist(), plan.nominate_node.tolist(), strict=True)
         for task, node in rows:
             party, member = flat[task]
@@ -262,7 +245,6 @@ def run(setup: Setup, checks: list[Check]) -> list[str]:
     for cycle in range(setup.busy + QUIET):
         cluster.cycle = cycle
         cluster.befall()
-        cluster.complete()
         snapshot = cluster.snapshot()
         plan = decide(snapshot, DEFAULT)
         for check in checks:
