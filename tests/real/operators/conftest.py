@@ -49,7 +49,12 @@ def ray_home() -> Path:
 @pytest.fixture(scope="package")
 def submitted(fleet: Fleet) -> Fleet:
     """The whole table of kinds and routes at once, each twice: as it fits, and a pod too big."""
-    for size in (FITS, TOO_BIG):
+    sizes = (FITS, TOO_BIG)
+    for size in sizes:
         for kind, route in table():
             fleet.submit(route, *kind.workload(route, size)[1])
+    for kind, route in table():
+        if kind.repeats:
+            for manifest in (m for size in sizes for m in kind.workload(route, size)[1]):
+                fleet.repeat_no_more(route, manifest)
     return fleet

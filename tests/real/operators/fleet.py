@@ -20,7 +20,7 @@ from tests.real.operators.operators import Operators
 from tests.real.operators.seen import Seen
 from tests.real.operators.workloads import QUEUE, RUN_FOR
 
-NODES, GPUS = 16, 8
+NODES, GPUS = 24, 8
 DEPARTMENT = "research"
 #: A managed namespace for upstream's samples.
 SAMPLES = "samples"
@@ -71,6 +71,14 @@ class Fleet:
             if (found.get("status") and done(found)) or time.monotonic() > end:
                 return found
             time.sleep(0.2)
+
+    def repeat_no_more(self, namespace: str, manifest: Object, seconds: float = 60) -> None:
+        """Suspends what makes one gang after the other once it has made pods of one: each keeps
+        its GPUs, and the fleet would fill up with them."""
+        name = manifest["metadata"]["name"]
+        assert self.seen.wait(namespace, name, bool, seconds)
+        body = {"spec": {"suspend": True}}
+        self.plane.port.patch(resource_of(manifest), name, body, namespace)
 
     @staticmethod
     def until(done: Callable[[], bool], seconds: float = 60) -> bool:
