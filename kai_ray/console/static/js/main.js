@@ -1,0 +1,150 @@
+// Starts the console: who is asking, where we are, what changed; draws at most once a frame.
+
+import { Problem, forget, get, keepToken, takeToken } from "./api.js";
+import { assign } from "./colour.js";
+import { h, onFrame, render } from "./dom.js";
+import * as keys from "./keys.js";
+import { listen } from "./live.js";
+import { context, go, place } from "./router.js";
+import { PAGES, pageKey, shell, signIn } from "./shell.js";
+
+const app = {
+  session: null,
+  sources: new Set(),
+  live: "offline",
+  news: [], // the last events about jobs, newest first
+  state: null, // what the stream said last of the cluster itself
+  page: null,
+  problem: null,
+  redraw: null,
+  notice: "",
+
+  /** What any load failed with; 401 leads to the sign-in form. */
+  failed(problem) {
+    if (problem.status === 401) {
+      app.session = { ...app.session, signedIn: false };
+      stream?.stop();
+      app.redraw();
+    }
+  },
+  /** A sentence that goes away by itself. */
+  say(text) {
+    app.notice = text;
+    clearTimeout(app.noticeTimer);
+    app.noticeTimer = setTimeout(() => ((app.notice = ""), app.redraw()), 6000);
+    app.redraw();
+  },
+  async signIn(token) {
+    keepToken(token);
+    await begin();
+    return app.session.signedIn;
+  },
+  signOut() {
+    keepToken("");
+    begin();
+  },
+};
+
+let stream = null;
+let shown = null; // which page with which argument is on screen
+let cluster = "";
+
+app.redraw = onFrame(() => {
+  const body = !app.session ? splash() : app.session.signedIn ? shell(app) : signIn(app);
+  render(document.body, body);
+});
+
+function splash() {
+  const said = app.problem ? app.problem.message : "";
+  return h("div", { class: "splash", key: "splash" }, said && h("p", { class: "banner bad" }, said));
+}
+
+async function begin() {
+  try {
+    app.session = await get(["session"]);
+    app.problem = null;
+  } catch (problem) {
+    app.problem = problem instanceof Problem ? problem : new Problem(0);
+    setTimeout(begin, 3000);
+    app.redraw();
+    return;
+  }
+  stream?.stop();
+  shown = null;
+  if (app.session.signedIn) {
+    follow();
+    await route();
+  }
+  app.redraw();
+}
+
+function follow() {
+  stream?.stop();
+  stream = listen(heard, (word) => {
+    app.live = word;
+    app.redraw();
+  });
+}
+
+function heard(event, data) {
+  if (event === "changed") {
+    for (const it of app.sources) if (it.topics.some((t) => data.topics.includes(t))) it.soon();
+  } else if (event === "job") {
+    app.news = [data, ...app.news].slice(0, 60);
+    app.redraw();
+  } else if (event === "state") {
+    app.state = data;
+    app.redraw();
+  }
+  app.page?.heard?.(event, data);
+}
+
+async function route() {
+  if (/^#token=/.test(location.hash)) {
+    takeToken(); // a new link was opened over the old page
+    return begin();
+  }
+  const { path, query } = place();
+  if (cluster !== context()) {
+    cluster = context();
+    forget();
+    app.news = [];
+    app.state = null;
+    if (stream) follow();
+  }
+  const name = PAGES[path[0]] ? path[0] : path.length ? "missing" : "overview";
+  const key = `${cluster}|${pageKey(name, path)}`;
+  if (shown === key) {
+    app.page?.enter?.(path.slice(1), query);
+    app.redraw();
+    return;
+  }
+  shown = key;
+  const { page } = await PAGES[name].load();
+  if (shown !== key) return; // somebody was quicker
+  for (const it of app.sources) it.stop();
+  app.sources.clear();
+  keys.clearPage();
+  app.page?.leave?.();
+  app.name = name;
+  app.page = page(app, path.slice(1), query);
+  document.title = `${app.page.title} · kai-ray`;
+  app.redraw();
+  requestAnimationFrame(() => document.querySelector("main")?.scrollTo(0, 0));
+}
+
+addEventListener("hashchange", route);
+addEventListener("kai:refined", () => {
+  const { path, query } = place();
+  app.page?.enter?.(path.slice(1), query);
+  app.redraw();
+});
+setInterval(() => !document.hidden && app.redraw(), 5000); // ages grow
+
+keys.start();
+for (const [name, { key, title }] of Object.entries(PAGES)) {
+  if (key) keys.bind(`g ${key}`, `go to ${title.toLowerCase()}`, () => go(name === "overview" ? [] : [name]), "app");
+}
+takeToken();
+begin();
+app.assign = assign;
