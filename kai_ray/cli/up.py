@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import examples, notifying
+from kai_ray.cli import examples, notifying, up_console
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
 from kai_ray.sdk import clusters
@@ -37,6 +37,12 @@ NAME = "kai-up"
     help="Where Prometheus finds /metrics; 0, the default: any free.",
 )
 @click.option(
+    "--console-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Where the console answers; 0, the default: any free.",
+)
+@click.option(
     "--kubeconfig-out",
     metavar="FILE",
     help="Where to write the kubeconfig; the default is ~/.kai/kubeconfig.",
@@ -49,6 +55,7 @@ def up(
     state: str | None,
     port: int,
     metrics_port: int,
+    console_port: int,
     kubeconfig_out: str | None,
     notify: Path | None,
     verbose: bool,
@@ -81,10 +88,11 @@ def up(
         cluster,
         served(cluster, port, state) as server,
         measured(cluster, metrics_port) as metrics,
+        up_console.shown(cluster, server, NAME, console_port, state) as console,
     ):
         cluster.start()
-        with announced(server, target, default=not kubeconfig_out):
-            _greet(config, server.url, target, state, metrics)
+        with announced(server, target, console, default=not kubeconfig_out):
+            _greet(config, server.url, target, state, metrics, console)
             stopped.wait()
     click.echo("stopped" + (f"; `kai up --state {state}` goes on from here" if state else ""))
 
@@ -110,7 +118,7 @@ def served(
 
     kept = Path(state) / "port" if state else None
     if kept and not port:
-        port = _port_of_last_time(kept)
+        port = port_of_last_time(kept)
     server = RestServer(cluster.store, port=port, folder=state)
     try:
         server.start()
@@ -151,7 +159,7 @@ def measured(cluster: EmbeddedCluster, port: int = 0) -> Iterator[str]:
         server.stop()
 
 
-def _port_of_last_time(kept: Path) -> int:
+def port_of_last_time(kept: Path) -> int:
     """The port that earlier kubeconfigs name, if it is known and free; else any."""
     try:
         port = int(kept.read_text())
@@ -162,7 +170,9 @@ def _port_of_last_time(kept: Path) -> int:
 
 
 @contextmanager
-def announced(server: RestServer, target: Path, *, default: bool = True) -> Iterator[None]:
+def announced(
+    server: RestServer, target: Path, console: str = "", *, default: bool = True
+) -> Iterator[None]:
     """Writes the kubeconfig and, for the default place, word of this process; takes both back."""
     from kai_ray.cluster import kubeconfig
 
@@ -170,9 +180,10 @@ def announced(server: RestServer, target: Path, *, default: bool = True) -> Iter
     note = clusters.home() / "up.json"
     if default:
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(
-            json.dumps({"pid": os.getpid(), "server": server.url, "kubeconfig": str(target)})
-        )
+        said = {"pid": os.getpid(), "server": server.url, "kubeconfig": str(target)}
+        note.unlink(missing_ok=True)
+        note.touch(mode=0o600)  # the console's address holds its token
+        note.write_text(json.dumps(said | ({"console": console} if console else {})))
     try:
         yield
     finally:
@@ -181,7 +192,9 @@ def announced(server: RestServer, target: Path, *, default: bool = True) -> Iter
         kubeconfig.forget(NAME, target)
 
 
-def _greet(config: ClusterConfig, url: str, target: Path, state: str | None, metrics: str) -> None:
+def _greet(
+    config: ClusterConfig, url: str, target: Path, state: str | None, metrics: str, console: str
+) -> None:
     pools = ", ".join(
         f"{p.count} x {p.gpus} GPUs" if p.gpus else f"{p.count} without GPUs"
         for p in config.node_pools
@@ -190,6 +203,7 @@ def _greet(config: ClusterConfig, url: str, target: Path, state: str | None, met
     click.echo(f"  server      {url}")
     click.echo(f"  kubeconfig  {target}")
     click.echo(f"  metrics     {metrics}")
+    click.echo(f"  console     {console}")
     if state:
         click.echo(f"  state       {state}")
     click.echo("\nNext, in another terminal:")

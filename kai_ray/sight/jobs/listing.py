@@ -186,19 +186,23 @@ def build(world: World) -> list[Job]:
         if key not in owned and is_suspended(resource, obj) and not controlled(obj):
             owned[key] = []
     jobs = [
-        _job(key, groups, members, known.get(key), world.priorities)
+        job_of(key, groups, members, known.get(key), world.priorities)
         for key, groups in owned.items()
     ]
     return _with_positions(sorted(jobs, key=lambda j: (j.namespace, j.name, j.kind)))
 
 
-def _job(
+def job_of(
     key: Name,
     groups: list[Object],
     members: dict[tuple[str, str], list[Object]],
     owner: tuple[Resource, Object] | None,
     priorities: dict[str, int],
 ) -> Job:
+    """One workload from its PodGroups, their pods by (namespace, PodGroup) and itself, if known.
+
+    It has no position yet.
+    """
     api_version, kind, namespace, name = key
     gangs = tuple(
         gang(g, members.get((namespace, g["metadata"]["name"]), []))

@@ -1,0 +1,1 @@
+"""What the console answers: one module a page, functions from a request to a shape."""

@@ -1,0 +1,183 @@
+"""One job: its gangs and where their pods are, what happened to it, why it waits, its YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from kai_ray.api import labels as L
+from kai_ray.cluster import resources as R
+from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Resource
+from kai_ray.console import shapes
+from kai_ray.console.api.events import events_of
+from kai_ray.console.api.timeline import timeline
+from kai_ray.console.asking import Ask
+from kai_ray.console.cluster import View
+from kai_ray.console.job_board import JobRow
+from kai_ray.controllers.explain import explain_workload
+from kai_ray.sight.jobs import pods as P
+
+#: Pods of one job that are listed at most.
+MOST_MEMBERS = 5000
+
+
+def found(ask: Ask) -> tuple[View, JobRow]:
+    """The job that the address names. Raises NotFound, also where the viewer may not see it."""
+    view, path = ask.view, ask.path
+    ask.must_see(path["namespace"])
+    row = view.jobs.find(
+        path["namespace"], path["kind"], path["name"], ask.query.get("apiVersion") or ""
+    )
+    if row is None:
+        raise NotFound(
+            f"there is no {path['kind']} {path['name']} in namespace {path['namespace']}, "
+            "or it is neither in a gang nor suspended"
+        )
+    return view, row
+
+
+def job(ask: Ask) -> shapes.JobDetail:
+    """Everything about one job but its explanation, its YAML and its use of GPUs."""
+    view, row = found(ask)
+    groups = view.jobs.groups(row)
+    owner = view.jobs.owner(row)
+    objects = [g | {"kind": R.POD_GROUP.kind} for g in groups]
+    if owner is not None:
+        objects.insert(0, owner | {"kind": row.job.kind})
+    events = events_of(ask, *objects)
+    moments, origin = timeline(view, row, events)
+    hold = row.job.hold
+    return shapes.JobDetail(
+        **{name: getattr(row.shown, name) for name in row.shown.__struct_fields__},
+        labels={str(k): str(v) for k, v in row.job.labels.items()},
+        gangs=[_gang(view, row, group) for group in groups],
+        timeline=moments,
+        history_from=origin,
+        events=events,
+        waits_for=shapes.WaitsFor(list(hold.victims), hold.until) if hold else None,
+    )
+
+
+def _gang(view: View, row: JobRow, group: Object) -> shapes.Gang:
+    name = group["metadata"]["name"]
+    gang = next(g for g in row.job.gangs if g.name == name)
+    pods = view.jobs.pods(group)
+    return shapes.Gang(
+        name=name,
+        queue=gang.queue,
+        minimum=gang.minimum,
+        state=gang.status,
+        reason=gang.reason,
+        message=gang.message,
+        topology=gang.topology,
+        subgroups=[shapes.Subgroup(*subgroup) for subgroup in gang.subgroups],
+        members=[_member(view, pod) for pod in pods[:MOST_MEMBERS]],
+    )
+
+
+def _member(view: View, pod: Object) -> shapes.Member:
+    status = pod.get("status") or {}
+    leaving = pod["metadata"].get("deletionTimestamp")
+    return shapes.Member(
+        name=pod["metadata"]["name"],
+        node=P.node(pod),
+        phase="Terminating" if leaving and not P.finished(pod) else P.phase(pod),
+        subgroup=str((pod["metadata"].get("labels") or {}).get(L.SUBGROUP) or ""),
+        gpus=view.nodes.gpus(pod),
+        started_at=status.get("startTime") or "",
+        message=_says(status),
+    )
+
+
+def _says(status: Object) -> str:
+    """A pod's own message, else why a container waits, else why it has no place."""
+    if status.get("message") or status.get("reason"):
+        return str(status.get("message") or status.get("reason"))
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason"):
+            return ": ".join(str(waiting[k]) for k in ("reason", "message") if waiting.get(k))
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
+
+
+def explain(ask: Ask) -> dict[str, Any]:
+    """Why it waits and what would help: the decision is made again on what the cluster holds."""
+    view, row = found(ask)
+    with view.explaining:
+        made = explain_workload(
+            ask.cluster.port,
+            row.job.kind,
+            row.job.name,
+            row.job.namespace,
+            clock=view.runtime.clock,
+        )
+    return made.to_dict()
+
+
+def yaml_text(ask: Ask) -> str:
+    """The workload and its PodGroups as YAML, read with the viewer's rights."""
+    view, row = found(ask)
+    wanted: list[tuple[Resource, str]] = []
+    if row.job.resource is not None and row.job.resource != R.POD_GROUP:
+        wanted.append((row.job.resource, row.job.name))
+    wanted += [(R.POD_GROUP, group["metadata"]["name"]) for group in view.jobs.groups(row)]
+    parts: list[str] = []
+    for resource, name in wanted:
+        try:
+            obj = ask.port.get(resource, name, row.job.namespace)
+        except Forbidden:
+            parts.append(f"# {resource.kind} {name}: you may not read it\n")
+        except ApiError as error:
+            parts.append(f"# {resource.kind} {name}: {error.message}\n")
+        else:
+            parts.append(yaml.safe_dump(_plain(obj, resource), sort_keys=False, width=100))
+    return "---\n".join(parts)
+
+
+def _plain(obj: Object, resource: Resource) -> Object:
+    """As it was written: kind first, without the record of who wrote which field."""
+    meta = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
+    rest = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
+    return {
+        "apiVersion": obj.get("apiVersion") or resource.api_version,
+        "kind": obj.get("kind") or resource.kind,
+        "metadata": meta,
+        **rest,
+    }
+
+
+def gpu(ask: Ask) -> shapes.JobUse:
+    """What its pods do with their GPUs now; the past is a matter of the history."""
+    view, row = found(ask)
+    use = view.nodes.use
+    now: list[shapes.DeviceUse] = []
+    problem = ""
+    for group in view.jobs.groups(row):
+        pods = [pod for pod in view.jobs.pods(group) if P.node(pod) and not P.finished(pod)]
+        problem = problem or use.of_pods(pods, view.now_s).problem
+        now += [device for pod in pods for device in _devices(view, pod)]
+    return shapes.JobUse(now or None, [], problem)
+
+
+def _devices(view: View, pod: Object) -> list[shapes.DeviceUse]:
+    uid, node = pod["metadata"].get("uid") or "", P.node(pod)
+    state = view.nodes.use.nodes.get(node)
+    if state is None or view.nodes.use.stale(node, view.now_s):
+        return []
+    return [
+        shapes.DeviceUse(
+            pod=pod["metadata"]["name"],
+            node=node,
+            index=device.index,
+            uuid=device.uuid,
+            utilization=device.utilization,
+            used_mi_b=device.used_mib,
+            memory_mi_b=device.memory_mib,
+        )
+        for device in state.devices
+        if uid in device.holders
+    ]
