@@ -1,4 +1,4 @@
-"""Writes what the chart ships into it: definitions, policies, webhooks, rights.
+"""Writes what the chart ships into it: definitions, policies, webhooks, rights, dashboards.
 
     python helm/generate.py
 
@@ -8,6 +8,7 @@ an empty folder and compares. Names that only a release knows stand between two 
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from kai_ray.admission.policies import policies
 from kai_ray.admission.webhooks import WebhookConfig, configurations
 from kai_ray.api.crd import crds
 from kai_ray.manager import fence, rights
+from kai_ray.metrics.dashboards import dashboards
 
 CHART = Path(__file__).parent / "kai-ray"
 _HEAD = "# Made by helm/generate.py: change the code, not this file.\n"
@@ -47,6 +49,8 @@ def files() -> dict[str, str]:
             "reservations": rights.reservation_rules(),
         }
     )
+    for name, dashboard in dashboards().items():
+        found[f"files/dashboards/{name}.json"] = json.dumps(dashboard, indent=1) + "\n"
     return found
 
 

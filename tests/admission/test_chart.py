@@ -30,7 +30,8 @@ def test_made_files_are_up_to_date() -> None:
     made = _generator().files()
     stale = [path for path, text in made.items() if (CHART / path).read_text() != text]
     assert not stale, "run `python helm/generate.py`"
-    there = {str(p.relative_to(CHART)) for p in (*CHART.glob("crds/*"), *CHART.glob("files/*"))}
+    shipped = (path for folder in ("crds", "files") for path in (CHART / folder).rglob("*.*"))
+    there = {str(path.relative_to(CHART)) for path in shipped}
     assert there == set(made)
 
 
