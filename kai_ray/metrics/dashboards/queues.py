@@ -143,21 +143,24 @@ def _others() -> list[Panel]:
         Panel(
             "CPU cores held",
             [Query('kai_queue_cpu_cores{queue=~"$queue",state="allocated"}', "{{queue}}")],
+            width=8,
         ),
         Panel(
             "Memory held",
             [Query('kai_queue_memory_bytes{queue=~"$queue",state="allocated"}', "{{queue}}")],
             unit="bytes",
+            width=8,
         ),
         Panel(
             "Usage over time, part of the cluster's GPUs",
             [
                 Query(
-                    'kai_queue_gpu_usage{queue_metadata_name=~"$queue"}', "{{queue_metadata_name}}"
+                    'kai_queue_gpu_usage{queue_metadata_name=~"$queue"}',
+                    "{{queue_metadata_name}}",
                 )
             ],
             "What fairness over time goes by; 0 where it is not on.",
             unit="percentunit",
-            width=24,
+            width=8,
         ),
     ]

@@ -1,0 +1,192 @@
+"""What a scrape is answered, on a cluster in virtual time."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as plain
+
+from kai_ray.cluster import resources as r
+from kai_ray.cluster.clock import VirtualClock
+from kai_ray.manager.health import HealthServer, Page
+from kai_ray.manager.scrape import metrics_page
+from kai_ray.sim.cluster_file import ClusterConfig
+from kai_ray.sim.embedded import EmbeddedCluster
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(ClusterConfig.short("2x4"), VirtualClock()) as made:
+        yield made
+
+
+@pytest.fixture
+def page(cluster: EmbeddedCluster) -> Page:
+    return metrics_page(lambda: (cluster.composition, cluster.runtime))
+
+
+def read(page: Page, accept: str = "") -> Samples:
+    families = openmetrics if "openmetrics" in accept else plain
+    _, body = page(accept)
+    found: Samples = {}
+    for family in families(body.decode()):
+        for sample in family.samples:
+            key = (sample.name, frozenset(sample.labels.items()))
+            assert key not in found, f"twice: {sample}"
+            found[key] = sample.value
+    return found
+
+
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, frozenset(labels.items())))
+
+
+def queue(name: str, quota: float, parent: str = "", **spec: Any) -> dict[str, Any]:
+    share = {"quota": quota, "limit": -1, "overQuotaWeight": 1}
+    resources = {"gpu": share, "cpu": {"quota": -1, "limit": -1}, "memory": {"quota": -1}}
+    made: dict[str, Any] = {"resources": resources, **spec}
+    if parent:
+        made["parentQueue"] = parent
+    return {"metadata": {"name": name}, "spec": made}
+
+
+def job(name: str, of: str, pods: int, gpus: int, run_s: int = 3600) -> dict[str, Any]:
+    container = {"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    notes = {
+        "kai.scheduler/batch-min-member": str(pods),
+        "kai.scheduler/sim-run-time": f"{run_s}s",
+    }
+    meta = {
+        "name": name,
+        "namespace": "default",
+        "labels": {"kai.scheduler/queue": of},
+        "annotations": notes,
+    }
+    template = {
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "restartPolicy": "Never",
+            "containers": [container],
+        }
+    }
+    return {
+        "metadata": meta,
+        "spec": {"parallelism": pods, "completions": pods, "template": template},
+    }
+
+
+def test_before_the_first_cycle_there_is_a_page_without_queues(page: Page) -> None:
+    found = read(page)
+    assert value(found, "kai_leader") == 1
+    assert not any(name.startswith("kai_queue") for name, _ in found)
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_both_formats_say_the_same(cluster: EmbeddedCluster, page: Page, accept: str) -> None:
+    cluster.store.create(r.QUEUE, queue("team", 4, displayName='Team "Ö"\\'))
+    cluster.store.create(r.JOB, job("one", "team", 2, 2))
+    cluster.run_for(10)
+    found = read(page, accept)
+    assert value(found, "kai_queue_gpus", queue="team", state="allocated") == 4
+    shown = 'Team "Ö"\\'
+    labels = {"queue_metadata_name": "team", "queue_display_name": shown}
+    assert value(found, "kai_queue_deserved_gpus", queue_name="team", **labels) == 4
+    assert value(found, "kai_queue_fair_share_gpu", queue_name=shown, **labels) == 4
+    assert value(found, "kai_podgroups_scheduled_by_action", action="allocate") == 1
+
+
+def test_a_job_counts_from_created_to_ended(cluster: EmbeddedCluster, page: Page) -> None:
+    cluster.store.create(r.QUEUE, queue("team", 4))
+    cluster.store.create(r.JOB, job("first", "team", 2, 4, run_s=600))
+    cluster.run_for(30)
+    cluster.store.create(r.JOB, job("second", "team", 1, 4))
+    cluster.run_for(300)
+    found = read(page)
+    assert value(found, "kai_queue_waiting_jobs", queue="team") == 1
+    (reason,) = (dict(labels)["reason"] for name, labels in found if name == "kai_pending_jobs")
+    assert value(found, "kai_pending_jobs", queue="team", reason=reason) == 1
+    waited = value(found, "kai_oldest_waiting_job_seconds", queue="team")
+    assert waited is not None and 295 <= waited <= 305
+
+    cluster.run_for(400)
+    found = read(page)
+    assert value(found, "kai_oldest_waiting_job_seconds", queue="team") is None
+    assert value(found, "kai_job_wait_seconds_count", queue="team") == 2
+    waited = value(found, "kai_job_wait_seconds_sum", queue="team")
+    assert waited is not None and 550 <= waited <= 620
+    events = {"queue": "team", "kind": "Job", "reason": ""}
+    assert value(found, "kai_job_events_total", what="created", **events) == 2
+    assert value(found, "kai_job_events_total", what="started", **events) == 2
+    events["reason"] = "Succeeded"
+    assert value(found, "kai_job_events_total", what="ended", **events) == 1
+
+
+def test_fragments_are_told_from_whole_nodes(cluster: EmbeddedCluster, page: Page) -> None:
+    cluster.store.create(r.QUEUE, queue("team", 8))
+    cluster.store.create(r.JOB, job("three", "team", 1, 3))
+    cluster.run_for(10)
+    found = read(page)
+    assert value(found, "kai_gpu_fragmentation_ratio") == pytest.approx(1 / 5)
+    free = [value(found, "kai_nodes_with_free_gpus", gpus=str(n)) for n in range(1, 5)]
+    assert free == [2, 1, 1, 1]
+    # A node that takes no work has nothing free for anybody.
+    cluster.store.patch(r.NODE, "node-0", {"spec": {"unschedulable": True}})
+    cluster.store.patch(r.NODE, "node-1", {"spec": {"unschedulable": True}})
+    cluster.run_for(10)
+    found = read(page)
+    assert value(found, "kai_gpu_fragmentation_ratio") == 0
+    assert value(found, "kai_nodes", state="Ready,Cordoned", node_pool="") == 2
+
+
+def test_a_podgroup_that_is_gone_leaves_no_series(cluster: EmbeddedCluster, page: Page) -> None:
+    """KAI's one metric per PodGroup must not grow for ever."""
+    cluster.store.create(r.QUEUE, queue("rich", 8))
+    cluster.store.create(r.QUEUE, queue("poor", 0))
+    cluster.store.create(r.JOB, job("guest", "poor", 2, 4))
+    cluster.run_for(10)
+    cluster.store.create(r.JOB, job("host", "rich", 2, 4))
+    cluster.run_for(30)
+    found = read(page)
+    evicted = [key for key in found if key[0] == "kai_pod_group_evicted_pods_total"]
+    assert [found[key] for key in evicted] == [2]
+    assert dict(evicted[0][1])["action"] == "reclaim"
+    assert value(found, "kai_decisions_total", kind="evict", reason="Reclaimed") == 2
+    cluster.store.delete(r.JOB, "guest", "default")
+    cluster.run_for(60)
+    found = read(page)
+    assert not any(name == "kai_pod_group_evicted_pods_total" for name, _ in found)
+    assert value(found, "kai_decisions_total", kind="evict", reason="Reclaimed") == 2
+
+
+def test_the_size_of_the_page_does_not_grow_with_pods(cluster: EmbeddedCluster, page: Page) -> None:
+    cluster.store.create(r.QUEUE, queue("team", 4))
+    cluster.store.create(r.JOB, job("some", "team", 1, 1))
+    cluster.run_for(10)
+    before = len(read(page))
+    for i in range(20):
+        cluster.store.create(r.JOB, job(f"more-{i}", "team", 2, 1))
+    cluster.run_for(30)
+    assert len(read(page)) - before < 10
+
+
+def test_a_page_that_fails_is_an_answer_and_the_checks_go_on() -> None:
+    def broken(accept: str) -> tuple[str, bytes]:
+        raise RuntimeError("no figures")
+
+    server = HealthServer("127.0.0.1", 0, lambda: "", lambda: "", {"/metrics": broken})
+    server.start()
+    try:
+        url = f"http://127.0.0.1:{server.port}"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{url}/metrics")
+        assert caught.value.code == 500 and b"no figures" in caught.value.read()
+        assert urllib.request.urlopen(f"{url}/readyz").read() == b"ok\n"
+    finally:
+        server.stop()
