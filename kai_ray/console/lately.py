@@ -36,7 +36,7 @@ class Lately:
     def leave(self, queue: deque[JobEvent]) -> None:
         self._listeners = tuple(q for q in self._listeners if q is not queue)
 
-    def of(self, uid: str) -> list[JobEvent]:
-        """The last events of one job, oldest first."""
+    def of(self, uids: set[str]) -> list[JobEvent]:
+        """The last events of workloads, oldest first."""
         with self._lock:
-            return [event for event in self._ring if event.uid == uid] if uid else []
+            return [event for event in self._ring if event.uid in uids]

@@ -5,7 +5,7 @@ Nothing on the server takes part: the same decision is made again here, on what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kai_ray.api import labels as names
@@ -61,7 +61,14 @@ _NOT_FOR_ROOM = (
 )
 _QUEUE_ROWS = ("cpu", "memory", "gpu")
 
-__all__ = ["Explanation", "GangExplanation", "Nearest", "QueueExplanation", "explain_workload"]
+__all__ = [
+    "Explanation",
+    "GangExplanation",
+    "Nearest",
+    "QueueExplanation",
+    "explain_cycle",
+    "explain_workload",
+]
 
 
 def explain_workload(
@@ -92,8 +99,27 @@ def explain_workload(
     if not chosen:
         return Explanation(kind, name, namespace, _nothing(encoder, kind, name, namespace))
 
+    return explain_cycle(cycle, chosen, groups.get, kind, name, namespace, policy, aside)
+
+
+def explain_cycle(
+    cycle: Cycle,
+    chosen: Iterable[Object],
+    group_of: Callable[[Key], Object | None],
+    kind: str,
+    name: str,
+    namespace: str,
+    policy: Policy = DEFAULT,
+    aside: tuple[str, ...] = (),
+) -> Explanation:
+    """The same of a cycle that has been: what was decided, for the PodGroups `chosen`.
+
+    `group_of` finds the PodGroup of any gang. At least one has to be chosen.
+    """
+    encoded = cycle.encoded
+
     def queue_of(key: Key) -> str:
-        return (groups[key].get("spec") or {}).get("queue") or ""
+        return ((group_of(key) or {}).get("spec") or {}).get("queue") or ""
 
     verdicts = Verdicts(encoded, cycle.plan.waits, queue_of)
     gangs = gang_facts(cycle)

@@ -8,18 +8,20 @@ import yaml
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Resource
+from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Resource, key_of
 from kai_ray.console import shapes
 from kai_ray.console.api.events import events_of
 from kai_ray.console.api.timeline import timeline
 from kai_ray.console.asking import Ask
 from kai_ray.console.cluster import View
 from kai_ray.console.job_board import JobRow
-from kai_ray.controllers.explain import explain_workload
+from kai_ray.controllers.explain import Explanation, explain_cycle, explain_workload
 from kai_ray.sight.jobs import pods as P
 
 #: Pods of one job that are listed at most.
 MOST_MEMBERS = 5000
+#: Gangs of one job for which a decision is made again.
+MOST_EXPLAINED = 3
 
 
 def found(ask: Ask) -> tuple[View, JobRow]:
@@ -105,17 +107,50 @@ def _says(status: Object) -> str:
 
 
 def explain(ask: Ask) -> dict[str, Any]:
-    """Why it waits and what would help: the decision is made again on what the cluster holds."""
+    """Why it waits, and what is missing: of the last cycle; where the console is not part of the
+    scheduler, the decision is made again on what the cluster holds."""
     view, row = found(ask)
+    job, groups = row.job, view.jobs.groups(row)
+    told = _of_last_cycle(view, row, groups)
+    if told is not None:
+        return told.to_dict()
     with view.explaining:
-        made = explain_workload(
-            ask.cluster.port,
-            row.job.kind,
-            row.job.name,
-            row.job.namespace,
-            clock=view.runtime.clock,
-        )
-    return made.to_dict()
+        clock, port = view.runtime.clock, ask.cluster.port
+        if not groups:
+            made = [explain_workload(port, job.kind, job.name, job.namespace, clock=clock)]
+        else:
+            names = [group["metadata"]["name"] for group in groups[:MOST_EXPLAINED]]
+            made = [
+                explain_workload(port, R.POD_GROUP.kind, name, job.namespace, clock=clock)
+                for name in names
+            ]
+    gangs = tuple(gang for one in made for gang in one.gangs)
+    sentence = made[0].sentence.replace(f"PodGroup {made[0].name}", f"{job.kind} {job.name}", 1)
+    return Explanation(job.kind, job.name, job.namespace, sentence, gangs).to_dict()
+
+
+def _of_last_cycle(view: View, row: JobRow, groups: list[Object]) -> Explanation | None:
+    if view.inside is None or not groups:
+        return None
+    pool = (groups[0]["metadata"].get("labels") or {}).get(L.NODE_POOL) or ""
+    loop = view.inside.loop(pool)
+    cycle = loop.last if loop is not None else None
+    if (
+        loop is None
+        or cycle is None
+        or not {key_of(g) for g in groups} & {*cycle.encoded.names.gangs}
+    ):
+        return None
+    cache, job = view.runtime.informer(R.POD_GROUP), row.job
+    return explain_cycle(
+        cycle,
+        groups,
+        lambda key: cache.get(key.name, key.namespace),
+        job.kind,
+        job.name,
+        job.namespace,
+        loop.policy,
+    )
 
 
 def yaml_text(ask: Ask) -> str:

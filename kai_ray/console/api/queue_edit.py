@@ -64,6 +64,8 @@ def _as_written(row: shapes.Queue, made: Object) -> shapes.Queue:
         amount, stated = getattr(row, name), getattr(new, name)
         for field in _FIELDS:
             setattr(amount, field, getattr(stated, field))
+        over = amount.allocated - amount.quota
+        amount.borrowed = max(0.0, over) if amount.quota >= 0 else 0.0
     row.priority, row.state = new.priority, new.state
     row.display_name = (made.get("spec") or {}).get("displayName") or ""
     row.resource_version = made["metadata"].get("resourceVersion") or ""

@@ -9,6 +9,7 @@ from kai_ray.cluster.clock import rfc3339
 from kai_ray.console import shapes
 from kai_ray.console.cluster import View
 from kai_ray.console.job_board import JobRow
+from kai_ray.controllers.owners import top_owner
 
 #: Events' reasons as words of the timeline.
 _WORDS = {
@@ -30,12 +31,15 @@ def timeline(
     view: View, row: JobRow, events: list[shapes.Event]
 ) -> tuple[list[shapes.Moment], str]:
     """Oldest first, and where it comes from: history, sight or events."""
-    inside, uid = view.inside, row.shown.uid
-    if inside is not None and inside.history is not None and uid:
-        found = inside.history.events(uid)
+    groups = view.jobs.groups(row)
+    uids = {owner.uid for group in groups if (owner := top_owner(group)) is not None}
+    uids |= {group["metadata"].get("uid") or "" for group in groups} | {row.shown.uid}
+    inside = view.inside
+    if inside is not None and inside.history is not None:
+        found = [event for uid in sorted(uids - {""}) for event in inside.history.events(uid)]
         if found:
-            return moments(found), "history"
-    seen = view.lately.of(uid)
+            return moments(sorted(found, key=lambda event: event.at_s)), "history"
+    seen = view.lately.of(uids - {""})
     if seen:
         return moments(seen), "sight"
     told = [
