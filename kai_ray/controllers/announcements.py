@@ -1,11 +1,13 @@
-"""Tells gangs beforehand of an end that is set: their queue's maximum run time, or its drain.
+"""Tells gangs beforehand of an end that is set: by maximum run time, by a drain, by idle GPUs.
 
 A notice is given as long before the end as the gang's eviction grace, so that what it promises is
 kept and the limit as well: nothing runs longer because it may save its work. The end itself comes
-from queue_deadlines.py; when the limit moves or goes, so does the notice.
+from queue_deadlines.py or idle/; when the limit moves or goes, so does the notice.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -26,6 +28,7 @@ _STATES = "announcements-grace"
 _MESSAGES = {
     Reason.MAX_RUN_TIME_REACHED: "Ends at the maximum run time of its queue",
     Reason.QUEUE_DRAINED: "Its queue is drained: it is evicted if it still runs",
+    Reason.GPUS_IDLE: "It does not use its GPUs: by the rule of its queue it has to leave",
 }
 
 
@@ -34,9 +37,16 @@ class Announcements:
 
     name = "announcements"
 
-    def __init__(self, config: ControlConfig, notices: Notices) -> None:
+    def __init__(
+        self,
+        config: ControlConfig,
+        notices: Notices,
+        idle_ends: Callable[[], dict[Key, float]] = dict,
+    ) -> None:
+        """`idle_ends`: when gangs have to leave that do not use their GPUs."""
         self._config = config
         self._notices = notices
+        self._idle_ends = idle_ends
         self._cycle: Cycle | None = None
 
     def setup(self, runtime: Runtime) -> None:
@@ -48,7 +58,7 @@ class Announcements:
         self._cycle = cycle
         policies = cycle.encoded.policies
         if any(p.max_run_time_s or p.drain_deadline_s is not None for p in policies) or (
-            self._notices.announced()
+            self._notices.announced() or self._idle_ends()
         ):
             self._runtime.enqueue(self.name, "look")
 
@@ -84,7 +94,19 @@ class Announcements:
             + [np.inf]
         )
         drained = np.where(holding(cycle), drains[queue], np.inf)
-        return [(Reason.MAX_RUN_TIME_REACHED, run_ends(cycle)), (Reason.QUEUE_DRAINED, drained)]
+        return [
+            (Reason.MAX_RUN_TIME_REACHED, run_ends(cycle)),
+            (Reason.QUEUE_DRAINED, drained),
+            (Reason.GPUS_IDLE, self._idle(cycle)),
+        ]
+
+    def _idle(self, cycle: Cycle) -> Floats:
+        found = np.full(cycle.encoded.snapshot.gangs.count, np.inf)
+        ends = self._idle_ends()
+        if ends:
+            for row, key in enumerate(cycle.encoded.names.gangs):
+                found[row] = ends.get(key, np.inf)
+        return found
 
     def _grace(self, cycle: Cycle) -> Floats:
         """[G] how long before its end each gang is told."""

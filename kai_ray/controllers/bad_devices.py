@@ -1,11 +1,11 @@
 """Single devices that fail again and again take no more pods for a while; the node goes on.
 
-Two things are known of a device. Pods that share it name it in a label: when the kubelet rejects
+Three things are known of a device. Pods that share it name it in a label: when the kubelet rejects
 them, or their containers cannot be started for a reason that speaks of the device, again and again,
-it is the device's fault unless they are all the same pod. And a kubelet that knows the health of
-devices writes it into the status of the pods that hold them. Both end in one annotation of the
-Node, with reason and end, which the encoder reads: who shares the device stays, nobody else gets
-any of it, and a device that nobody shares is one whole GPU fewer.
+it is the device's fault unless they are all the same pod. A kubelet that knows the health of
+devices writes it into the status of the pods that hold them. And the node's agent asks the driver.
+All end in one annotation of the Node, with reason and end, which the encoder reads: who shares the
+device stays, nobody else gets any of it, and a device that nobody shares is one whole GPU fewer.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ class BadDevices:
         self._events = events
         self._failures: dict[tuple[str, str], deque[_Failure]] = {}  # by (node, device)
         self._sick: dict[tuple[str, str], str] = {}  # by (node, device): what a kubelet said
+        self._broken: dict[str, dict[str, str]] = {}  # by node: device -> what its agent said
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._nodes = runtime.informer(kinds.NODE)
         self._nodes.on_change(self._node_changed)
         runtime.informer(kinds.POD).on_change(self._pod_changed)
+        runtime.informer(kinds.GPU_NODE_STATE).on_change(self._state_changed)
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
@@ -60,6 +62,17 @@ class BadDevices:
                     del book[key]
         elif marked(_annotations(new)):
             self._runtime.enqueue(self.name, new["metadata"]["name"])
+
+    def _state_changed(self, old: Object | None, new: Object | None) -> None:
+        """An agent that falls silent takes nothing back: only its word, or that it is gone."""
+        obj = new if new is not None else old
+        assert obj is not None
+        name, found = obj["metadata"]["name"], _unhealthy(new)
+        if found != self._broken.get(name, {}):
+            self._broken[name] = found
+            self._runtime.enqueue(self.name, name)
+        if not found:
+            self._broken.pop(name, None)
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None or not new["spec"].get("nodeName"):
@@ -103,7 +116,7 @@ class BadDevices:
         kept = {
             name: device
             for name, device in known.items()
-            if (moment(device.until) > now if device.until else (key, name) in self._sick)
+            if (moment(device.until) > now if device.until else self._is_sick(key, name))
         }
         found = kept | self._new(key, kept, now)
         if found != known:
@@ -115,9 +128,10 @@ class BadDevices:
 
     def _new(self, node: str, known: dict[str, BadDevice], now: float) -> dict[str, BadDevice]:
         found: dict[str, BadDevice] = {}
-        for (where, device), reason in self._sick.items():
-            if where == node and device not in known:
-                found[device] = BadDevice(device, reason)
+        sick = {device: said for (where, device), said in self._sick.items() if where == node}
+        for device, reason in (self._broken.get(node, {}) | sick).items():
+            if device not in known:
+                found[device] = BadDevice(device, reason[:_LONGEST])
         for (where, device), seen in list(self._failures.items()):
             if where != node or not self._guilty(seen):
                 continue
@@ -127,6 +141,9 @@ class BadDevices:
                 until = rfc3339(now + self._config.quarantine_s)
                 found[device] = BadDevice(device, reason[:_LONGEST], until)
         return found
+
+    def _is_sick(self, node: str, device: str) -> bool:
+        return (node, device) in self._sick or device in self._broken.get(node, {})
 
     def _write(self, node: Object, devices: dict[str, BadDevice]) -> None:
         patch = {"metadata": {"annotations": {names.BAD_DEVICES: written(devices)}}}
@@ -150,6 +167,17 @@ def _failed(pod: Object) -> str:
     if reason:
         return f"{reason}: {pod['status'].get('message') or ''}"
     return unstarted(pod)
+
+
+def _unhealthy(state: Object | None) -> dict[str, str]:
+    """Device -> what is wrong, by what its node's agent says."""
+    found: dict[str, str] = {}
+    devices = ((state or {}).get("status") or {}).get("devices")
+    for device in devices if isinstance(devices, list) else ():
+        if isinstance(device, dict) and device.get("healthy") is False and device.get("uuid"):
+            said = str(device.get("problem") or "it is not healthy")
+            found[str(device["uuid"])] = f"its node's agent says: {said}"
+    return found
 
 
 def _health(pod: Object) -> Iterator[tuple[str, str, bool]]:

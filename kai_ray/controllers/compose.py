@@ -23,6 +23,7 @@ from kai_ray.controllers.events import Events
 from kai_ray.controllers.evictor import Evictor
 from kai_ray.controllers.gates import Gates
 from kai_ray.controllers.holds import Holds
+from kai_ray.controllers.idle.jobs import IdleJobs
 from kai_ray.controllers.notices import Notices
 from kai_ray.controllers.quarantine import Quarantine
 from kai_ray.controllers.queue_deadlines import QueueDeadlines
@@ -31,6 +32,7 @@ from kai_ray.controllers.scheduling import SchedulingLoop
 from kai_ray.controllers.stale import StaleGangs
 from kai_ray.controllers.status import StatusWriter
 from kai_ray.controllers.suspensions import Suspensions
+from kai_ray.controllers.told_zones import ToldZones
 from kai_ray.controllers.usage import UsageController
 from kai_ray.encode import Encoder, MemberOf
 from kai_ray.scheduler import DEFAULT, Policy
@@ -58,6 +60,8 @@ class Control:
     gates: Gates
     deadlines: QueueDeadlines
     announcements: Announcements
+    idle: IdleJobs
+    told_zones: ToldZones
     events: Events
     claim_returns: ClaimReturns
     elasticity: Elasticity
@@ -81,6 +85,8 @@ class Control:
             self.gates,
             self.deadlines,
             self.announcements,
+            self.idle,
+            self.told_zones,
             self.claim_returns,
             self.elasticity,
             *([self.usage] if self.usage else []),
@@ -115,7 +121,8 @@ def compose(
     holds = Holds(encoder, events)
     quarantine = Quarantine(config, events)
     deadlines = QueueDeadlines(events)
-    announcements = Announcements(config, notices)
+    idle = IdleJobs(config.encode, suspensions, events)
+    announcements = Announcements(config, notices, idle.ends)
     usage = UsageController(config.usage, encoder) if config.usage is not None else None
 
     def held_back(group: Key) -> str | None:
@@ -128,7 +135,7 @@ def compose(
         failures.on_change = status.touch
         failures.on_fail = quarantine.bind_failed
     observers = [status.observe, stale.observe, holds.observe, deadlines.observe]
-    observers.append(announcements.observe)
+    observers += [idle.observe, announcements.observe]
     if usage is not None:
         observers.append(usage.observe)
     elasticity = Elasticity(config, encoder, departures, binder, events)
@@ -154,6 +161,8 @@ def compose(
         Gates(config.encode, member_of),
         deadlines,
         announcements,
+        idle,
+        ToldZones(config.encode),
         events,
         ClaimReturns(encoder),
         elasticity,

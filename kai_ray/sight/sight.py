@@ -138,6 +138,7 @@ class Sight:
         """Begins to look at what serves a node pool."""
         self._controls[pool] = control
         control.loop.tell(lambda cycle: self._observe(pool, control, cycle))
+        control.idle.told.append(self.lives.warn)
         control.events.on_evicted(self.lives.evicted)
 
     def forget(self, pool: str) -> None:
