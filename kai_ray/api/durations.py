@@ -36,3 +36,13 @@ def parse_duration(text: str) -> float | None:
     if not body or total >= _LARGEST_S:
         return None
     return float(sign * total)
+
+
+def spoken(seconds: float) -> str:
+    """A length of time for people, in at most two units: "45 s", "12 min", "2 h 5 min", "3 d"."""
+    s = max(0, round(seconds))
+    for unit, size, smaller, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):
+        if s >= size:
+            rest = s % size // part
+            return f"{s // size} {unit} {rest} {smaller}" if rest else f"{s // size} {unit}"
+    return f"{s // 60} min" if s >= 120 else f"{s} s"

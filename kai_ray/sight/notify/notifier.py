@@ -16,7 +16,7 @@ from kai_ray.api.notify import SILENT, Notify, lenient
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object, key_of
 from kai_ray.cluster.runtime import Runtime
-from kai_ray.sight.events import JobEvent
+from kai_ray.history.job_event import JobEvent
 from kai_ray.sight.notify.message import Message
 from kai_ray.sight.notify.telling import told
 from kai_ray.sight.sight import Sight

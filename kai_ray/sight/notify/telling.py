@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kai_ray.sight.events import JobEvent
+from kai_ray.api.durations import spoken
+from kai_ray.history.job_event import JobEvent
 from kai_ray.sight.notify.message import Message
 
 _FEW = 4
@@ -33,11 +34,11 @@ def _kind_and_text(
         case "started" | "resumed":
             again = "again " if event.what == "resumed" else ""
             long = waited_s is not None and waited_s >= 1
-            after = f", after {span(waited_s or 0.0)} of waiting" if long else ""
+            after = f", after {spoken(waited_s or 0.0)} of waiting" if long else ""
             return "started", f"{again}on {_nodes(event.nodes)}{after}"
         case "waits":
             why = event.message or event.reason or "no reason is known yet"
-            return "waiting", f"for {span(waited_s or 0.0)}: {why}"
+            return "waiting", f"for {spoken(waited_s or 0.0)}: {why}"
         case "evicted":
             return "evicted", _why_out(event)
         case "interrupted":
@@ -48,20 +49,10 @@ def _kind_and_text(
         case "warned":
             return "idle", event.message or event.reason
         case "ended":
-            ran = f" after running for {span(ran_s)}" if ran_s is not None else ""
+            ran = f" after running for {spoken(ran_s)}" if ran_s is not None else ""
             why = f": {event.message}" if event.message and event.reason == "Failed" else ""
             return ("failed" if event.reason == "Failed" else "ended"), f"{event.reason}{ran}{why}"
     return None
-
-
-def span(seconds: float) -> str:
-    """A length of time in at most two units."""
-    s = max(0, round(seconds))
-    for unit, size, smaller, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60)):
-        if s >= size:
-            rest = s % size // part
-            return f"{s // size} {unit} {rest} {smaller}" if rest else f"{s // size} {unit}"
-    return f"{s // 60} min" if s >= 120 else f"{s} s"
 
 
 def _why_out(event: JobEvent) -> str:
