@@ -93,6 +93,9 @@ export function megabytes(amount) {
   return `${number(amount)} MB`;
 }
 
+/** "NVIDIA-H100-80GB-HBM3" without the maker. */
+export const model = (name) => (name || "").replace(/^NVIDIA-/, "");
+
 /** "WaitingForQuota" as words: "waiting for quota". */
 export function words(name) {
   return (name || "").replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase().replace(/\b(gpu|cpu|mig)\b/g, (w) => w.toUpperCase());

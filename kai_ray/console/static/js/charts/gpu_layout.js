@@ -13,11 +13,11 @@ export function layout(groups, width, height) {
   let high = LARGEST;
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    const tried = arrange(groups, width, middle);
+    const tried = arrange(groups, width, height, middle);
     if (tried.height <= height && tried.fits) low = middle;
     else high = middle - 1;
   }
-  return arrange(groups, width, low);
+  return arrange(groups, width, height, low);
 }
 
 /** x of GPU `i` in its strip. */
@@ -25,7 +25,7 @@ export function cellX(strip, i, cell, gap) {
   return strip.x + i * (cell + gap) + strip.breaks[i] * (gap + 2);
 }
 
-function arrange(groups, width, cell) {
+function arrange(groups, width, height, cell) {
   const gap = cell >= 20 ? 4 : cell >= 12 ? 2 : 1;
   const label = cell >= 11 ? (cell >= 18 ? 13 : 11) : 0; // names of nodes only where they can be read
   const lineHeight = cell + (label ? label + 8 : Math.max(2, gap));
@@ -38,7 +38,7 @@ function arrange(groups, width, cell) {
     const pitch = wide + (cell >= 12 ? 16 : 8);
     const most = Math.max(1, Math.floor((width - 2 * PAD + pitch - wide) / pitch));
     const alone = groups.length === 1;
-    const across = Math.min(group.nodes.length, most, alone ? most : Math.max(1, Math.ceil(group.nodes.length / 20)));
+    const across = Math.min(group.nodes.length, most, alone ? Math.max(1, Math.ceil(group.nodes.length / Math.max(4, Math.floor(height / lineHeight) - 2))) : Math.max(1, Math.ceil(group.nodes.length / 20)));
     const down = Math.ceil(group.nodes.length / across);
     const w = Math.min(width, across * pitch - (pitch - wide) + 2 * PAD);
     const h = TITLE + down * lineHeight + PAD + 2;

@@ -21,7 +21,7 @@ export function page(app, _args, query) {
   keys.bind("/", "filter", () => document.querySelector(".page-decisions input[type=search]")?.focus());
 
   const more = async () => {
-    const before = (older.at(-1) || list.data.cycles.at(-1))?.number;
+    const before = idOf(older.at(-1) || list.data.cycles.at(-1));
     try {
       const found = await get(["decisions"], { limit: PAGE, before });
       older = [...older, ...found.cycles];
@@ -38,8 +38,8 @@ export function page(app, _args, query) {
     render() {
       if (!list.data) return trouble(list.problem) || h("div", { class: "empty" }, "Loading…");
       const newest = list.data.cycles;
-      const oldest = newest.at(-1)?.number ?? Infinity;
-      const cycles = [...newest, ...older.filter((c) => c.number < oldest)].map((c) => filtered(c, asked)).filter(Boolean);
+      const oldest = newest.length ? idOf(newest.at(-1)) : Infinity;
+      const cycles = folded([...newest, ...older.filter((c) => idOf(c) < oldest)].map((c) => filtered(c, asked)).filter(Boolean));
       return h("div", { class: "stack" },
         h("div", { class: "head flat" }, h("h1", {}, "Decisions"), h("span", { class: "sub" }, "cycles that decided something, newest first"),
           h("div", { class: "right" },
@@ -50,6 +50,21 @@ export function page(app, _args, query) {
         newest.length >= PAGE && !end && h("button", { class: "second", onclick: more }, "Older"));
     },
   };
+}
+
+/** Pools count their cycles each for itself: the id is one over all of them. */
+const idOf = (c) => c.id ?? c.number;
+
+/** Cycles one after the other that only repeat who is next in line are shown as one. */
+function folded(cycles) {
+  const signs = (c) => (c.bound.length || c.evicted.length ? null : c.nominated.map((d) => `${d.namespace}/${d.job}`).join());
+  const found = [];
+  for (const c of cycles) {
+    const last = found.at(-1);
+    if (last && signs(c) !== null && signs(c) === signs(last) && (c.pool || "") === (last.pool || "")) last.first = c.number;
+    else found.push({ ...c, first: c.number });
+  }
+  return found;
 }
 
 /** The cycle with what matches only; null if nothing does. */
@@ -64,12 +79,12 @@ function filtered(c, { search = "", kind = "" }) {
 
 function cycle(c, open, app) {
   const rows = Object.keys(KINDS).sort((a, b) => (a === "evicted" ? -1 : b === "evicted" ? 1 : 0)).flatMap((kind) => c[kind].map((d) => [kind, d]));
-  const all = open.has(c.number);
+  const all = open.has(idOf(c));
   const counts = Object.keys(KINDS).filter((k) => c[k].length).map((k) => `${number(c[k].length)} ${KINDS[k][0]}`).join(", ");
-  return h("section", { class: "card cycle", key: c.number, memo: [c.number, rows.length, all, Math.floor(seconds(c.at)), rows[0]?.[1].job] },
-    h("header", {}, h("h2", {}, `Cycle ${number(c.number)}`), h("span", { class: "faint" }, when(c.at)), h("div", { class: "right" }, h("span", {}, counts), h("span", {}, quick(c.seconds)))),
+  return h("section", { class: "card cycle", key: idOf(c), memo: [idOf(c), c.first, rows.length, all, Math.floor(seconds(c.at)), rows[0]?.[1].job] },
+    h("header", {}, h("h2", {}, c.first === c.number ? `Cycle ${number(c.number)}` : `Cycles ${number(c.first)} to ${number(c.number)}`), c.pool && h("span", { class: "soft" }, c.pool), h("span", { class: "faint" }, when(c.at)), h("div", { class: "right" }, h("span", {}, counts), h("span", {}, quick(c.seconds)))),
     h("ul", {}, rows.slice(0, all ? rows.length : MOST).map(([kind, d], i) => decision(kind, d, i))),
-    rows.length > MOST && !all && h("p", { class: "more" }, h("button", { class: "plain", onclick: () => (open.add(c.number), app.redraw()) }, `and ${rows.length - MOST} more`)),
+    rows.length > MOST && !all && h("p", { class: "more" }, h("button", { class: "plain", onclick: () => (open.add(idOf(c)), app.redraw()) }, `and ${rows.length - MOST} more`)),
     c.hidden > 0 && h("p", { class: "more faint" }, `${plural(c.hidden, "decision")} about namespaces that you may not see.`));
 }
 
@@ -79,6 +94,6 @@ function decision(kind, d, i) {
   return h("li", { key: i }, h("span", { class: `badge ${tone}` }, h("i", {}), text),
     h("span", { class: "clip" }, jobName({ ...d, name: d.job }), h("span", { class: "faint" }, ` ${d.kind}`)), queueTag(d.queue),
     h("span", { class: "num soft" }, d.gpus ? plural(d.gpus, "GPU") : plural(d.pods, "pod")),
-    h("span", { class: "soft what" }, kind === "evicted" ? [h("b", {}, words(d.rule)), d.message ? ` ${d.message}` : d.forWhom ? ` for ${d.forWhom}` : ""]
+    h("span", { class: "soft what" }, kind === "evicted" ? h("span", { title: d.message || null }, h("b", {}, words(d.rule)), d.forWhom ? ` for ${d.forWhom}` : ` ${d.message || ""}`)
       : where.length ? [where.slice(0, 3).map((n, k) => [k ? ", " : "", h("a", { class: "link", key: n, href: nodeLink(n) }, n)]), where.length > 3 ? ` and ${plural(where.length - 3, "more node")}` : ""] : ""));
 }

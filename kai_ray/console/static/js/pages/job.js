@@ -11,6 +11,7 @@ import { go, link, nodeLink, place, refine } from "../router.js";
 import { source } from "../source.js";
 import { yaml } from "./yaml.js";
 
+const ENDED = ["Succeeded", "Failed"];
 const TABS = [["", "Overview"], ["events", "Events"], ["yaml", "YAML"]];
 
 export function page(app, args, query) {
@@ -19,7 +20,7 @@ export function page(app, args, query) {
   let text = null;
   const load = (more, options = {}) => (signal) => get([...path, ...more], { apiVersion: query.apiVersion, ...options }, signal);
   const one = source(app, ["jobs"], load([]));
-  const why = source(app, ["jobs"], load(["explain"]));
+  const why = source(app, ["jobs"], (signal) => (ENDED.includes(one.data?.state) ? null : load(["explain"])(signal)));
   const use = source(app, ["jobs"], load(["gpu"], { since: "6h" }));
   const showTab = () => {
     if (tab === "yaml" && !text) text = source(app, ["jobs"], load(["yaml"]));
@@ -38,12 +39,13 @@ export function page(app, args, query) {
     render() {
       const job = one.data;
       if (!job) return one.problem ? h("div", { class: "stack" }, crumbs(args), trouble(one.problem)) : h("div", { class: "empty" }, "Loading…");
-      const ended = ["Succeeded", "Failed"].includes(job.state);
-      const end = ended ? seconds(job.timeline.at(-1)?.at) : now();
-      const phases = phasesOf(job.timeline, end ?? now());
+      const known = job.timeline.some((e) => e.what === "created");
+      const life = known ? job.timeline : [{ at: job.created, what: "created" }, ...job.timeline];
+      const end = ENDED.includes(job.state) ? seconds(job.endedAt || life.at(-1).at) : now();
+      const phases = phasesOf(life, end ?? now());
       return h("div", { class: "stack job" },
         crumbs(args), h("div", { class: "row wrap title" }, h("h1", {}, job.name), badge(job.evicted && job.state === "Waiting" ? "Evicted" : job.state), h("span", { class: "faint" }, job.kind), queueTag(job.queue)),
-        trouble(one.problem), h("p", { class: "sentence" }, sentence(job, why.data)),
+        trouble(one.problem), h("p", { class: "sentence" }, sentence(job, why.data, times(phases))),
         h("div", { class: "tabs", role: "tablist" }, TABS.map(([key, title]) => h("a", { key, role: "tab", "aria-selected": String(key === tab), class: key === tab ? "on" : "", href: link(place().path, { ...place().query, tab: key }) }, title))),
         tab === "yaml" ? h("section", { class: "card" }, text?.data ? yaml(text.data) : trouble(text?.problem) || h("p", { class: "in none" }, "Loading…"))
           : tab === "events" ? events(job.events)
@@ -54,8 +56,9 @@ export function page(app, args, query) {
 
 const crumbs = (args) => h("div", { class: "row crumbs" }, h("a", { class: "crumb", href: link(["jobs"]) }, "Jobs"), h("span", { class: "faint" }, "/"), h("a", { class: "crumb", href: link(["jobs"], { namespace: args[0] }) }, args[0]));
 
-function sentence(job, why) {
-  if (why?.sentence) return why.sentence;
+function sentence(job, why, spent) {
+  if (ENDED.includes(job.state)) return `${job.state} after it had run for ${span(spent.running || 0)}${spent.waiting > 1 ? ` and waited for ${span(spent.waiting)}` : ""}. ${job.message || ""}`;
+  if (why?.sentence && job.state !== "Suspended") return why.sentence;
   return job.message || (job.state === "Running" ? `Runs on ${plural(job.nodes, "node")}.` : `${job.state}.`);
 }
 
@@ -64,9 +67,9 @@ function overview(job, phases, why, use) {
   return [
     h("div", { class: "tiles four", key: "tiles" },
       tile("GPUs", number(job.gpus), job.nodes ? `on ${plural(job.nodes, "node")}` : "not placed"),
-      tile("Pods running", h("span", {}, number(job.running), h("small", {}, ` of ${number(job.wanted)}`)), `priority ${job.priority}${job.user ? ` · ${job.user}` : ""}`),
+      tile(ENDED.includes(job.state) ? "Pods" : "Pods running", ENDED.includes(job.state) ? number(job.wanted) : h("span", {}, number(job.running), h("small", {}, ` of ${number(job.wanted)}`)), `priority ${job.priority}${job.user ? ` · ${job.user}` : ""}`),
       tile("Waited", span(spent.waiting || 0), spent.away ? `and ${span(spent.away)} away for others` : job.position ? `place ${job.position} in its queue` : "in total"),
-      tile(["Succeeded", "Failed"].includes(job.state) ? "Ran" : "Running", span(spent.running || 0), job.startedAt ? `since ${when(job.startedAt)}` : `created ${age(job.created)} ago`)),
+      tile(ENDED.includes(job.state) ? "Ran" : "Running", span(spent.running || 0), job.startedAt ? `since ${when(job.startedAt)}` : `created ${age(job.created)} ago`)),
     card("Timeline", h("div", { class: "legend" }, Object.entries(COLOURS).filter(([p]) => spent[p]).map(([p, c]) => h("span", { key: p }, dot(c), p))), h("div", { class: "in" }, phaseBand(phases, job.timeline))),
     h("div", { class: "two", key: "two" },
       h("div", { class: "stack" }, gpuUse(job, use), gangs(job)),
@@ -122,7 +125,7 @@ function gpuUse(job, use) {
 
 function gangs(job) {
   return job.gangs.map((g) => card(job.gangs.length > 1 ? g.name : "Gang", [
-    `starts with ${plural(g.minimum, "pod")}`, g.topology].filter(Boolean).join(" · "),
+    g.minimum > 0 && `starts with ${plural(g.minimum, "pod")}`, g.topology].filter(Boolean).join(" · "),
   g.members.length ? h("div", { class: "members" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "Pod"), h("th", {}, "Part"), h("th", {}, "Node"), h("th", { class: "num" }, "GPUs"), h("th", {}, "State"))),
     h("tbody", {}, g.members.slice(0, 400).map((m) => h("tr", { key: m.name }, h("td", { class: "clip" }, m.name), h("td", { class: "soft" }, m.subgroup || ""), h("td", {}, m.node ? h("a", { class: "link", href: nodeLink(m.node) }, m.node) : h("span", { class: "faint" }, "–")),
       h("td", { class: "num" }, m.gpus ? number(m.gpus) : ""), h("td", {}, badge(m.phase), m.message && h("span", { class: "faint small" }, ` ${m.message}`)))))),

@@ -1,7 +1,7 @@
 // Nodes as a list, for those who read rather than look.
 
 import { h } from "../dom.js";
-import { number } from "../format.js";
+import { model, number } from "../format.js";
 import { badge, meter } from "../parts.js";
 import { nodeLink } from "../router.js";
 import { virtualList } from "../virtual.js";
@@ -27,4 +27,4 @@ export function nodeList(open) {
 const line = (n) => h("div", { style: GRID },
   h("a", { class: "link clip", href: nodeLink(n.name) }, n.name), meter(n.gpus ? n.allocated / n.gpus : 0),
   h("span", { class: "num" }, n.gpus ? `${number(n.allocated)} / ${number(n.gpus)}` : "–"), h("span", { class: "num" }, n.gpus ? number(n.free) : "–"), h("span", { class: "num soft" }, number(n.pods)),
-  h("span", { class: "clip" }, badge(n.state)), h("span", { class: "soft clip" }, n.rack || n.zone || "–"), h("span", { class: "soft clip" }, n.model || "–"));
+  h("span", { class: "clip" }, badge(n.state)), h("span", { class: "soft clip" }, n.rack || n.zone || "–"), h("span", { class: "soft clip" }, model(n.model) || "–"));

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { queueColour } from "../colour.js";
 import { h } from "../dom.js";
-import { age, number, percent, plural, when } from "../format.js";
+import { age, model, number, percent, plural, when } from "../format.js";
 import { badge, dot, jobName, meter, pairs, queueTag, splitJob, trouble } from "../parts.js";
 import { link, place } from "../router.js";
 import { source } from "../source.js";
@@ -23,9 +23,9 @@ export function nodePanel(app, name) {
           h("a", { class: "close", href: link(["nodes"], place().query), "aria-label": "Close" }, "×")),
         one.problem && h("section", {}, trouble(one.problem)),
         row && h("section", {}, pairs([
-          ["GPUs", row.gpus ? `${number(row.allocated)} of ${number(row.gpus)} in use` : "none"], ["Model", row.model], ["GPU memory", row.memoryMiB ? `${number(Math.round(row.memoryMiB / 102.4) / 10)} GiB` : ""],
-          ["Rack", row.rack], ["Zone", row.zone], ["Pool", row.pool], ["CPU", n?.cpu?.allocatable], ["Memory", n?.memory?.allocatable],
-          ["Taints", (n?.taints || []).map((t) => `${t.key}${t.value ? `=${t.value}` : ""}:${t.effect}`).join(", ")]])),
+          ["GPUs", row.gpus ? `${number(row.allocated)} of ${number(row.gpus)} in use` : "none"], ["Model", model(row.model)], ["GPU memory", row.memoryMiB ? `${number(Math.round(row.memoryMiB / 102.4) / 10)} GiB` : ""],
+          ["Rack", row.rack], ["Zone", row.zone], ["Pool", row.pool], ["CPU", n?.cpu], ["Memory", n?.memory],
+          ["Taints", (n?.taints || []).join(", ")]])),
         row?.cards.length > 0 && h("section", {}, h("h3", {}, "GPUs"), devices(row, n, all)),
         n && pods(n), n && conditions(n));
     },
@@ -49,8 +49,8 @@ function devices(row, n, all) {
   })), n?.observedAt && h("p", { class: "faint small" }, `Seen by the node's agent ${age(n.observedAt)} ago.`)];
 }
 
-const pods = (n) => h("section", {}, h("h3", {}, plural(n.pods.length + (n.hidden || 0), "pod")),
-  h("table", { class: "tight" }, h("tbody", {}, n.pods.map((p) => h("tr", { key: `${p.namespace}/${p.name}` },
+const pods = (n) => h("section", {}, h("h3", {}, plural(n.running.length + n.hidden, "pod")),
+  h("table", { class: "tight" }, h("tbody", {}, n.running.map((p) => h("tr", { key: `${p.namespace}/${p.name}` },
     h("td", { class: "clip", title: `${p.namespace}/${p.name}` }, p.job ? jobName(splitJob(p.job)) : p.name), h("td", {}, queueTag(p.queue)),
     h("td", { class: "num" }, p.gpus ? number(p.gpus) : ""), h("td", { class: "faint" }, p.phase), h("td", { class: "num faint" }, age(p.since)))))),
   n.hidden > 0 && h("p", { class: "faint" }, `${plural(n.hidden, "pod")} of namespaces that you may not see.`));

@@ -103,7 +103,7 @@ function reasons({ byReason, jobs }) {
 function longest(found) {
   const rows = (found?.jobs || []).slice().sort((a, b) => (seconds(a.created) || 0) - (seconds(b.created) || 0));
   if (!rows.length) return h("p", { class: "in none" }, "Nothing waits.");
-  return h("table", {}, h("tbody", {}, rows.map((job) => h("tr", { key: job.uid || job.name },
+  return h("table", { class: "longest" }, h("tbody", {}, rows.map((job) => h("tr", { key: job.uid || job.name },
     h("td", { class: "clip job-name" }, jobName(job)), h("td", { class: "clip job-queue" }, queueTag(job.queue)), h("td", { class: "num nowrap" }, plural(job.gpus, "GPU")),
     h("td", { class: "soft small clip" }, reason(job.reason, job.message)), h("td", { class: "num faint", title: when(job.created) }, age(job.created))))));
 }

@@ -34,7 +34,7 @@ function lines(decided) {
     const line = (d, what, text, title) => ({ at, key: `${d.job}|${what}|${Math.floor(at / 2)}`, job: { ...d, name: d.job }, tone: TONES[what], text, title });
     return [
       ...c.evicted.map((d) => line(d, "evicted", `was evicted${d.forWhom ? ` for ${d.forWhom.split("/").at(-1)}` : ""}`, d.message)),
-      ...c.bound.map((d) => line(d, "started", `started on ${plural(d.gpus, "GPU")} of ${d.nodes.length > 1 ? `${number(d.nodes.length)} nodes` : d.nodes[0] || ""}`, d.nodes.join(", "))),
+      ...c.bound.map((d) => line(d, "started", `started ${d.gpus ? `on ${plural(d.gpus, "GPU")} of` : `${plural(d.pods, "pod")} on`} ${d.nodes.length > 1 ? `${number(d.nodes.length)} nodes` : d.nodes[0] || ""}`, d.nodes.join(", "))),
     ];
   });
 }
