@@ -10,6 +10,7 @@ import click
 
 from kai_ray.sdk import clusters
 from kai_ray.sdk.clusters import Choice
+from kai_ray.sdk.errors import BadKubeconfig
 
 if TYPE_CHECKING:
     from kai_ray.cluster.kube import KubePort
@@ -30,6 +31,30 @@ def open_connection() -> Connection:
     """Connects as the options of the running command say."""
     choice = clusters.choose(_setting("kubeconfig"))
     port = clusters.open_port(choice, _setting("context"))
+    click.get_current_context().call_on_close(port.close)
+    return Connection(port, _setting("namespace") or port.namespace, choice)
+
+
+def contexts() -> list[str]:
+    """The contexts of `--context a,b`; nothing where one cluster is meant."""
+    text = _setting("context") or ""
+    if "," not in text:
+        return []
+    from kai_ray.cluster import kubeconfig
+
+    choice = clusters.choose(_setting("kubeconfig"))
+    try:
+        if text in kubeconfig.read(choice.path or None)["contexts"]:
+            return []  # a single one, whose name has a comma
+    except kubeconfig.KubeconfigError as error:
+        raise BadKubeconfig(str(error)) from error
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def open_context(name: str, patience_s: float) -> Connection:
+    """Connects to one of several, which is asked once and not for long."""
+    choice = clusters.choose(_setting("kubeconfig"))
+    port = clusters.open_port(choice, name, patience_s=patience_s)
     click.get_current_context().call_on_close(port.close)
     return Connection(port, _setting("namespace") or port.namespace, choice)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from kai_ray.cli import connect, output
+from kai_ray.cli.connect import Connection
 from kai_ray.cli.failures import missing
 from kai_ray.cli.lazy import LazyGroup
 from kai_ray.cli.output import Column, output_option
@@ -49,6 +50,19 @@ class Listing(NamedTuple):
     key: Callable[[Any], str]  # what the user types
     document: Callable[[Any], Any]
     watched: Callable[[], Any]  # a kai_ray.cli.watch.Changes
+
+
+def present(
+    make: Callable[[Connection], Listing], names: Sequence[str], form: str, watch: bool
+) -> None:
+    """Prints a listing of the cluster that is meant, or of each of several contexts."""
+    several = connect.contexts()
+    if several:
+        from kai_ray.cli import contexts
+
+        contexts.show(make, several, names, form, watch)
+    else:
+        show(make(connect.open_connection()), names, form, watch)
 
 
 def show(listing: Listing, names: Sequence[str], form: str, watch: bool) -> None:
@@ -98,17 +112,18 @@ def queues(names: tuple[str, ...], output: str, watch: bool, selector: str) -> N
     from kai_ray.cluster import resources as R
     from kai_ray.sight import queue_list
 
-    port = connect.open_connection().port
-    listing = Listing(
-        "queue",
-        lambda: queue_list.read(port, labels=selector),
-        view.COLUMNS,
-        lambda q: f"queue.scheduling.run.ai/{q.name}",
-        lambda q: q.name,
-        lambda q: q.object,
-        lambda: _changes(port, (R.QUEUE,), None),
-    )
-    show(listing, names, output, watch)
+    def listing(connection: Connection) -> Listing:
+        return Listing(
+            "queue",
+            lambda: queue_list.read(connection.port, labels=selector),
+            view.COLUMNS,
+            lambda q: f"queue.scheduling.run.ai/{q.name}",
+            lambda q: q.name,
+            lambda q: q.object,
+            lambda: _changes(connection.port, (R.QUEUE,), None),
+        )
+
+    present(listing, names, output, watch)
 
 
 @get.command("jobs")
@@ -134,23 +149,24 @@ def jobs(
     from kai_ray.cluster import resources as R
     from kai_ray.sight.jobs.listing import read
 
-    connection = connect.open_connection()
-    namespace = None if all_namespaces else connection.namespace
-    listing = Listing(
-        "job",
-        lambda: [
-            j
-            for j in read(connection.port, namespace, labels=selector)
-            if (queue is None or j.queue == queue)
-            and (status is None or j.status.lower() == status.lower())
-        ],
-        view.WITH_NAMESPACE if all_namespaces else view.COLUMNS,
-        lambda j: j.printed_name,
-        lambda j: j.name,
-        lambda j: j.document(),
-        lambda: _changes(connection.port, (R.POD_GROUP, R.POD), namespace),
-    )
-    show(listing, names, output, watch)
+    def listing(connection: Connection) -> Listing:
+        namespace = None if all_namespaces else connection.namespace
+        return Listing(
+            "job",
+            lambda: [
+                j
+                for j in read(connection.port, namespace, labels=selector)
+                if (queue is None or j.queue == queue)
+                and (status is None or j.status.lower() == status.lower())
+            ],
+            view.WITH_NAMESPACE if all_namespaces else view.COLUMNS,
+            lambda j: j.printed_name,
+            lambda j: j.name,
+            lambda j: j.document(),
+            lambda: _changes(connection.port, (R.POD_GROUP, R.POD), namespace),
+        )
+
+    present(listing, names, output, watch)
 
 
 @get.command("nodes")
@@ -166,22 +182,22 @@ def nodes(names: tuple[str, ...], fold: bool, output: str, watch: bool, selector
     from kai_ray.cluster import resources as R
     from kai_ray.sight import node_list
 
-    port = connect.open_connection().port
+    def listing(connection: Connection) -> Listing:
+        def read() -> Sequence[Any]:
+            rows = node_list.read(connection.port, labels=selector)
+            return node_list.fold(rows) if fold and output in ("table", "wide") else rows
 
-    def read() -> Sequence[Any]:
-        rows = node_list.read(port, labels=selector)
-        return node_list.fold(rows) if fold and output in ("table", "wide") else rows
+        return Listing(
+            "node",
+            read,
+            view.FOLDED if fold else view.COLUMNS,
+            lambda n: f"node/{n.name}",
+            lambda n: n.name,
+            lambda n: n.object,
+            lambda: _changes(connection.port, (R.NODE, R.POD), None),
+        )
 
-    listing = Listing(
-        "node",
-        read,
-        view.FOLDED if fold else view.COLUMNS,
-        lambda n: f"node/{n.name}",
-        lambda n: n.name,
-        lambda n: n.object,
-        lambda: _changes(port, (R.NODE, R.POD), None),
-    )
-    show(listing, names, output, watch)
+    present(listing, names, output, watch)
 
 
 def _changes(port: Any, resources: Any, namespace: str | None) -> Any:

@@ -67,11 +67,19 @@ def choose(explicit: str | None) -> Choice:
     )
 
 
-def open_port(choice: Choice, context: str | None = None) -> KubePort:
-    """A port to that cluster; asks the server nothing yet. Raises NoCluster."""
+def open_port(
+    choice: Choice, context: str | None = None, patience_s: float | None = None
+) -> KubePort:
+    """A port to that cluster; asks the server nothing yet. Raises NoCluster.
+
+    With `patience_s` each request is tried once and has so long.
+    """
     from kai_ray.cluster import kube, kubeconfig
 
     try:
-        return kube.connect(choice.path or None, context)
+        if patience_s is None:
+            return kube.connect(choice.path or None, context)
+        connection = kubeconfig.load(choice.path or None, context)
+        return kube.KubePort(connection, timeout_s=patience_s, attempts=1)
     except kubeconfig.KubeconfigError as error:
         raise BadKubeconfig(str(error)) from error
