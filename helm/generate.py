@@ -47,6 +47,13 @@ def files() -> dict[str, str]:
             "named": rights.named_rules(),
             "namespace": rights.namespace_rules("@lease@", "@secret@"),
             "reservations": rights.reservation_rules(),
+            "console": rights.console_rules(),
+        }
+    )
+    found["files/console-roles.yaml"] = _yaml(
+        {
+            role["metadata"]["name"].removeprefix("@name@-"): role["rules"]
+            for role in rights.queue_roles("@name@")
         }
     )
     for name, dashboard in dashboards().items():

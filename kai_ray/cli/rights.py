@@ -19,14 +19,15 @@ from kai_ray.cli import output
     show_default=True,
     help="How to print.",
 )
-def rights(account: str, namespace: str, form: str) -> None:
+@click.option("--console", is_flag=True, help="With those of `kai run --console`.")
+def rights(account: str, namespace: str, form: str, console: bool) -> None:
     """Print a service account with the rights of `kai run`: `kai rights | kubectl apply -f -`.
 
     Its namespace and kai-resource-reservation must exist. The chart brings the same rights.
     """
     from kai_ray.manager import rights as made
 
-    found = made.manifests(account, namespace, "kai-resource-reservation")
+    found = made.manifests(account, namespace, "kai-resource-reservation", console=console)
     if form == "json":
         output.print_document(output.object_list(found), "json")
     else:

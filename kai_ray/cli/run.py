@@ -7,20 +7,25 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
-from kai_ray.cli import connect, notifying, run_admission, run_lease, run_sharing
+from kai_ray.cli import connect, notifying, run_admission, run_console, run_lease, run_sharing
 from kai_ray.cli.failures import USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
 
 if TYPE_CHECKING:
     from kai_ray.cluster.leases import LeaseConfig
     from kai_ray.cluster.port import Port
+    from kai_ray.console.server import ConsoleServer
     from kai_ray.manager import Manager, ManagerConfig
     from kai_ray.manager.admission import AdmissionService
     from kai_ray.manager.health import Page
+
+
+#: What starts and stops with the process.
+Part: TypeAlias = "Manager | AdmissionService | ConsoleServer"
 
 
 @click.command("run")
@@ -68,6 +73,7 @@ if TYPE_CHECKING:
 )
 @run_admission.options
 @run_sharing.options
+@run_console.option
 @notifying.option
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 @connect.connected
@@ -95,6 +101,7 @@ def run(
     reservation_namespace: str,
     reservation_account: str,
     gpu_cdi: bool,
+    console: str | None,
     notify: Path | None,
     verbose: bool,
 ) -> None:
@@ -111,9 +118,8 @@ def run(
     lease = run_lease.config(lease_name, lease_namespace, lease_times) if leader_elect else None
     health_address = _address("--health", health)
     webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")
+    console_address = _address("--console", console or "")
     _log(verbose)
-    from kai_ray.manager.scrape import metrics_page
-
     stopped = stop_signals()
     connection = connect.open_connection()
     if install_crds:
@@ -122,12 +128,15 @@ def run(
         from kai_ray.manager.install import install_definitions
 
         install_definitions(connection.port)
-    parts: list[Manager | AdmissionService] = []
+    parts: list[Part] = []
     pages: dict[str, Page] = {}
+    manager = None
     if components != "":
         manager = run_lease.manager(connection.port.connection, config, lease)
         parts.append(manager)
-        pages["/metrics"] = metrics_page(lambda: (manager.composition, manager.runtime))
+        pages["/metrics"] = _metrics(manager)
+    if console is not None:
+        parts.append(run_console.server(connection, manager, console_address))
     if admits:
         parts.append(
             run_admission.service(
@@ -149,6 +158,12 @@ def run(
     click.echo("stopped")
 
 
+def _metrics(manager: Manager) -> Page:
+    from kai_ray.manager.scrape import metrics_page
+
+    return metrics_page(lambda: (manager.composition, manager.runtime))
+
+
 def _install(port: Port, lease: LeaseConfig | None) -> None:
     from kai_ray.cluster.defaults import install_queues
     from kai_ray.manager.fence import install_fence
@@ -161,12 +176,13 @@ def _install(port: Port, lease: LeaseConfig | None) -> None:
 
 
 def _run(
-    parts: list[Manager | AdmissionService],
+    parts: list[Part],
     stopped: threading.Event,
     health: tuple[str, int] | None,
     pages: dict[str, Page],
 ) -> None:
     """Until a signal, or until one of the parts has ended."""
+    from kai_ray.console.server import ConsoleServer
     from kai_ray.manager.health import HealthServer
 
     def first(checks: list[Callable[[], str]]) -> str:
@@ -182,11 +198,13 @@ def _run(
         click.echo(f"  health  {address}/readyz")
         if pages:
             click.echo(f"  metrics {address}/metrics")
-    started: list[Manager | AdmissionService] = []
+    started: list[Part] = []
     try:
         for part in parts:
             started.append(part)
             part.start()
+            if isinstance(part, ConsoleServer):
+                click.echo(f"  console {part.url}")
         while not stopped.wait(1.0) and not first(alive):
             pass
     finally:

@@ -77,6 +77,10 @@ class ConsoleServer:
         alive = self._thread is not None and self._thread.is_alive()
         return "" if alive else "the console has ended"
 
+    def unready(self) -> str:
+        """The same: how the clusters are is told on its pages."""
+        return self.problem()
+
     def stop(self) -> None:
         """Ends live streams, answers what is under way, closes. May be called twice."""
         self.console.close()

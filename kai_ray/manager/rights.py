@@ -14,6 +14,7 @@ from kai_ray.api.crd_definitions import OWN
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Object, Resource
 from kai_ray.cluster.suspension import SUSPEND
+from kai_ray.console.viewers import ACCESS_REVIEW, TOKEN_REVIEW
 from kai_ray.podgrouper.controller import READ_TOO
 from kai_ray.podgrouper.registry import RULES, WRAPPERS
 
@@ -163,6 +164,36 @@ def named_rules() -> list[Object]:
     ]
 
 
+def console_rules() -> list[Object]:
+    """What the console of `kai run` needs besides: asking who its viewers are and what they may do.
+
+    It changes nothing by its own rights, but by those of the viewer.
+    """
+    return [
+        {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["create"]}
+        for kind in (TOKEN_REVIEW, ACCESS_REVIEW)
+    ]
+
+
+def queue_roles(name: str) -> list[Object]:
+    """Roles to bind people to: who sees all queues and nodes, and who may change queues."""
+    queue, node = kinds.QUEUE, kinds.NODE
+    seen = [
+        {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": list(READ)}
+        for kind in (queue, node)
+    ]
+    changed = {"apiGroups": [queue.group], "resources": [queue.plural], "verbs": ["patch"]}
+    return [
+        {
+            "apiVersion": _RBAC,
+            "kind": "ClusterRole",
+            "metadata": _about(f"{name}-{role}", ""),
+            "rules": rules,
+        }
+        for role, rules in (("queue-viewer", seen), ("queue-editor", [*seen, changed]))
+    ]
+
+
 def reservation_rules() -> list[Object]:
     """Rules of the Role in the namespace of the pods that keep shared GPUs."""
     claim = kinds.RESOURCE_CLAIM
@@ -190,14 +221,20 @@ def _merged(verbs: dict[tuple[str, str], set[str]]) -> list[Object]:
     ]
 
 
-def manifests(account: str, namespace: str, reservations: str) -> list[Object]:
-    """The service account and all rules for it. `reservations`: where reservation pods are."""
+def manifests(
+    account: str, namespace: str, reservations: str, *, console: bool = False
+) -> list[Object]:
+    """The service account and all rules for it. `reservations`: where reservation pods are.
+
+    console: with what `kai run --console` needs, and roles for its viewers.
+    """
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    more = console_rules() if console else []
     found: list[Object] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _about(account, namespace)}
     ]
     for kind, where, rules in (
-        ("ClusterRole", "", [*cluster_rules(), *named_rules()]),
+        ("ClusterRole", "", [*cluster_rules(), *named_rules(), *more]),
         ("Role", namespace, [*namespace_rules(), *_creating()]),
         ("Role", reservations, reservation_rules()),
     ):
@@ -212,7 +249,7 @@ def manifests(account: str, namespace: str, reservations: str) -> list[Object]:
                 "subjects": [subject],
             }
         )
-    return found
+    return [*found, *(queue_roles(account) if console else [])]
 
 
 def _creating() -> list[Object]:
