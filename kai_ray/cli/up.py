@@ -47,6 +47,12 @@ NAME = "kai-up"
     metavar="FILE",
     help="Where to write the kubeconfig; the default is ~/.kai/kubeconfig.",
 )
+@click.option(
+    "--name",
+    default=NAME,
+    show_default=True,
+    help="Of the context in the kubeconfig; another one runs beside a cluster that runs already.",
+)
 @notifying.option
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 def up(
@@ -57,6 +63,7 @@ def up(
     metrics_port: int,
     console_port: int,
     kubeconfig_out: str | None,
+    name: str,
     notify: Path | None,
     verbose: bool,
 ) -> None:
@@ -68,11 +75,11 @@ def up(
     config = configuration(nodes, file)
     channels = notifying.configured(notify)
     running = clusters.running_cluster()
-    if running is not None and not kubeconfig_out:
+    if running is not None and not kubeconfig_out and name == NAME:
         raise Failure(
             f"a cluster runs already, as process {running['pid']}",
             why=f"its kubeconfig is {running['kubeconfig']}",
-            next="stop it, or give --kubeconfig-out to run a second one",
+            next="stop it, or give --name to run a second one beside it",
             code=CONFLICT,
         )
     _log(verbose)
@@ -88,11 +95,20 @@ def up(
         cluster,
         served(cluster, port, state) as server,
         measured(cluster, metrics_port) as metrics,
-        up_console.shown(cluster, server, NAME, console_port, state) as console,
+        up_console.shown(cluster, server, name, console_port, state) as console,
     ):
         cluster.start()
-        with announced(server, target, console, default=not kubeconfig_out):
-            _greet(config, server.url, target, state, metrics, console)
+        default = running is None and not kubeconfig_out
+        with announced(server, target, console, name, default=default):
+            facts = {
+                "server": server.url,
+                "kubeconfig": str(target),
+                "context": "" if default else name,
+                "metrics": metrics,
+                "console": console,
+                "state": state or "",
+            }
+            _greet(config, facts, target)
             stopped.wait()
     click.echo("stopped" + (f"; `kai up --state {state}` goes on from here" if state else ""))
 
@@ -171,12 +187,15 @@ def port_of_last_time(kept: Path) -> int:
 
 @contextmanager
 def announced(
-    server: RestServer, target: Path, console: str = "", *, default: bool = True
+    server: RestServer, target: Path, console: str, name: str, *, default: bool
 ) -> Iterator[None]:
-    """Writes the kubeconfig and, for the default place, word of this process; takes both back."""
+    """Writes the kubeconfig and, for the default cluster, word of this process; takes both back."""
     from kai_ray.cluster import kubeconfig
 
-    kubeconfig.write(server.kubeconfig(NAME), target)
+    config = server.kubeconfig(name)
+    if not default and target == clusters.home() / "kubeconfig":
+        del config["current-context"]  # that of the cluster beside it
+    kubeconfig.write(config, target)
     note = clusters.home() / "up.json"
     if default:
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -189,23 +208,18 @@ def announced(
     finally:
         if default:
             note.unlink(missing_ok=True)
-        kubeconfig.forget(NAME, target)
+        kubeconfig.forget(name, target)
 
 
-def _greet(
-    config: ClusterConfig, url: str, target: Path, state: str | None, metrics: str, console: str
-) -> None:
+def _greet(config: ClusterConfig, facts: dict[str, str], target: Path) -> None:
     pools = ", ".join(
         f"{p.count} x {p.gpus} GPUs" if p.gpus else f"{p.count} without GPUs"
         for p in config.node_pools
     )
     click.echo(f"kai-ray is up: {pools}")
-    click.echo(f"  server      {url}")
-    click.echo(f"  kubeconfig  {target}")
-    click.echo(f"  metrics     {metrics}")
-    click.echo(f"  console     {console}")
-    if state:
-        click.echo(f"  state       {state}")
+    for title, text in facts.items():
+        if text:
+            click.echo(f"  {title:<11} {text}")
     click.echo("\nNext, in another terminal:")
     click.echo("  kai get nodes")
     click.echo(f"  kai submit {_examples()}/queues.yaml {_examples()}/workloads")

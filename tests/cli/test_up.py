@@ -95,6 +95,22 @@ def test_a_cluster_with_state_goes_on_after_a_kill(env: dict[str, str], tmp_path
         assert end(process, signal.SIGINT)[0] == 0
 
 
+def test_one_with_a_name_runs_beside_the_first(env: dict[str, str]) -> None:
+    beside = ("--nodes", "2x4", "--name", "west")
+    with up(env, "--nodes", "1x8") as (first, _), up(env, *beside) as (second, said):
+        assert "context     west" in said
+        assert len(kai(env, "get", "nodes").stdout.splitlines()) == 2  # the first is meant
+        both = kai(env, "get", "nodes", "--context", "kai-up,west").stdout.splitlines()
+        assert [line.split()[0] for line in both] == ["CONTEXT", "kai-up", "west", "west"]
+        first.kill()
+        first.wait()
+        env = {**env, "KUBECONFIG": f"{env['KAI_HOME']}/kubeconfig"}
+        left = kai(env, "get", "nodes", "--context", "kai-up,west")
+        assert left.returncode == 0 and "context kai-up is not shown" in left.stderr
+        assert [line.split()[0] for line in left.stdout.splitlines()][1:] == ["west", "west"]
+        assert end(second, signal.SIGTERM)[0] == 0
+
+
 def test_a_port_that_is_taken_is_named(env: dict[str, str]) -> None:
     with up(env) as (_, said):
         port = said.partition("127.0.0.1:")[2].split()[0]
