@@ -87,6 +87,11 @@ class Console:
         self._waiting = 0
         self._document: bytes | None = None
 
+    def open(self) -> None:
+        """Begins to look at what there is, before anybody asks."""
+        for cluster in self.clusters:
+            cluster.health()
+
     def close(self) -> None:
         self.live.close()
         self._workers.shutdown(wait=False, cancel_futures=True)

@@ -29,6 +29,14 @@ SHARED, BAD, MIG = 1, 2, 4
 #: Squares of one node at most.
 MOST_CARDS = 128
 HOSTNAME = "kubernetes.io/hostname"
+#: Labels that name a node's rack, or what is next to it, where no Topology says which does.
+RACKS = (
+    "topology.kubernetes.io/rack",
+    "cloud.provider.com/topology-rack",
+    "cloud.google.com/gce-topology-host",
+    "topology.k8s.aws/network-node-layer-3",
+    "nvidia.com/gpu.clique",
+)
 
 
 class Part(NamedTuple):
@@ -180,14 +188,14 @@ def _pool(node: Object) -> str:
 
 
 def _levels(topologies: Informer) -> tuple[str, ...]:
-    """The node labels of the narrowest domains above the node, of all topologies by name."""
+    """Node labels of the narrowest domains above the node: of Topologies by name, then known."""
     found: list[str] = []
     for topology in sorted(topologies, key=lambda t: t["metadata"]["name"]):
         levels = (topology.get("spec") or {}).get("levels") or ()
         names = [str(level.get("nodeLabel") or "") for level in levels]
         above = [name for name in names if name and name != HOSTNAME]
         found += above[-1:]
-    return tuple(found)
+    return (*found, *RACKS)
 
 
 def _rack(node: Object, levels: tuple[str, ...]) -> str:

@@ -36,6 +36,7 @@ class ConsoleServer:
 
     def start(self) -> ConsoleServer:
         """Returns when requests are answered. Raises OSError if the port is taken."""
+        self.console.open()
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         # The protocol is named because asyncio turns Nagle's delay off only where it is.
         listener = self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
