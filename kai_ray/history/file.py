@@ -1,8 +1,8 @@
 """The history file: SQLite in WAL mode, one writer, any number of readers.
 
 The version of its tables is SQLite's `user_version`, and each step from one version to the next is
-an entry of `STEPS`: a later part of the project appends steps and never changes one. Opening says
-plainly what is wrong with a file that cannot be used; writing never waits for anybody.
+an entry of `schema.STEPS`. Opening says plainly what is wrong with a file that cannot be used. A
+process has one lock on a file and may open it once for each *part* that it writes (usage, jobs).
 """
 
 from __future__ import annotations
@@ -11,74 +11,124 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from kai_ray.history.schema import STEPS
 
 #: "KAIR" as SQLite's application_id: which program a file belongs to.
 APPLICATION_ID = 0x4B414952
-
-#: Step i leads from version i to i + 1.
-STEPS: tuple[str, ...] = (
-    """
-    CREATE TABLE usage (
-        bucket_s INTEGER NOT NULL,  -- start of the time bucket, seconds since 1970
-        queue TEXT NOT NULL,        -- '' = the capacity of the cluster
-        user TEXT NOT NULL,         -- '' = the whole queue, queues below it included
-        cpu REAL NOT NULL,          -- millicore seconds
-        memory REAL NOT NULL,       -- byte seconds
-        gpu REAL NOT NULL,          -- device seconds
-        PRIMARY KEY (bucket_s, queue, user)
-    ) WITHOUT ROWID;
-    """,
-)
 
 
 class HistoryError(Exception):
     """The file cannot be used, or not now; the text says why and what mends it."""
 
 
-class HistoryFile:
-    """An open history file. Every method raises HistoryError and nothing else."""
+#: Of a write in one transaction: the statement and its rows.
+Statement = tuple[str, Sequence[Sequence[Any]]]
 
-    def __init__(self, path: str | Path) -> None:
+
+class HistoryFile:
+    """An open history file. Every method raises HistoryError and nothing else.
+
+    `wait_s` is how long a write waits for one of another part to end.
+    """
+
+    def __init__(self, path: str | Path, part: str = "usage", wait_s: float = 0.1) -> None:
         """Takes the file for writing. Raises HistoryError."""
         self.path = Path(path)
-        self._lock = _take(self.path)
+        self._lock = _Lock.take(self.path, part)
         try:
-            self._db = _open(self.path)
+            self._db = _open(self.path, wait_s)
         except BaseException:
-            os.close(self._lock)
+            self._lock.free(part)
             raise
+        self._part = part
 
     @property
     def version(self) -> int:
         return len(STEPS)
 
     def write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """All rows or none, at once: a file that is busy or full is an error, never a wait."""
+        """All rows or none: a file that is busy or full is an error."""
+        self.write_all([(statement, list(rows))])
+
+    def write_all(self, statements: Iterable[Statement]) -> None:
+        """All of them or nothing."""
         try:
             with self._db:
                 self._db.execute("BEGIN IMMEDIATE")
-                self._db.executemany(statement, rows)
+                for statement, rows in statements:
+                    self._db.executemany(statement, rows)
         except sqlite3.Error as error:
-            raise HistoryError(_words(self.path, error)) from error
+            raise HistoryError(words(self.path, error)) from error
+        except OverflowError as error:  # a figure that is no number of SQLite's
+            raise HistoryError(f"history file {self.path}: {error}") from error
+
+    def delete(self, statement: str, values: Sequence[Any]) -> int:
+        """Rows that went."""
+        try:
+            with self._db:
+                return self._db.execute(statement, values).rowcount
+        except sqlite3.Error as error:
+            raise HistoryError(words(self.path, error)) from error
+
+    def tidy(self) -> None:
+        """Gives room back to the disk and ends the log of what was written."""
+        try:
+            self._db.execute("PRAGMA incremental_vacuum(4096)").fetchall()
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:
+            raise HistoryError(words(self.path, error)) from error
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise HistoryError(_words(self.path, error)) from error
+            raise HistoryError(words(self.path, error)) from error
 
     def close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             self._db.close()
-        with contextlib.suppress(OSError):
-            os.close(self._lock)
+        self._lock.free(self._part)
 
 
-def _take(path: Path) -> int:
-    """The lock of the one writer; freed by the system when the process ends."""
+class _Lock:
+    """The lock of the one process that writes a file; the system frees it when that ends."""
+
+    _held: ClassVar[dict[Path, _Lock]] = {}
+    _guard = threading.Lock()
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._number = _locked(path)
+        self._parts: set[str] = set()
+
+    @classmethod
+    def take(cls, path: Path, part: str) -> _Lock:
+        place = Path(os.path.abspath(path))
+        with cls._guard:
+            lock = cls._held.get(place)
+            if lock is None:
+                lock = cls._held[place] = _Lock(place)
+            elif part in lock._parts:
+                mend = "this process writes it already: name another file"
+                raise HistoryError(f"history file {path}: {mend}")
+            lock._parts.add(part)
+            return lock
+
+    def free(self, part: str) -> None:
+        with self._guard:
+            self._parts.discard(part)
+            if not self._parts and self._held.get(self._path) is self:
+                del self._held[self._path]
+                with contextlib.suppress(OSError):
+                    os.close(self._number)
+
+
+def _locked(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -94,17 +144,17 @@ def _take(path: Path) -> int:
     return lock
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, wait_s: float) -> sqlite3.Connection:
     try:
-        # Samples come from the scheduler's loop, a close may come from another thread.
-        db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        # Used by one thread at a time, but a close may come from another.
+        db = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
-        raise HistoryError(_words(path, error)) from error
+        raise HistoryError(words(path, error)) from error
     try:
         _prepare(db, path)
     except sqlite3.Error as error:
         db.close()
-        raise HistoryError(_words(path, error)) from error
+        raise HistoryError(words(path, error)) from error
     except BaseException:
         db.close()
         raise
@@ -122,6 +172,8 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             f"history file {path}: has version {version}, this program knows versions up to "
             f"{len(STEPS)}: use a newer program or name another file"
         )
+    if not tables:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that a file can become smaller again
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
     for number in range(version, len(STEPS)):
@@ -132,7 +184,8 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _words(path: Path, error: sqlite3.Error) -> str:
+def words(path: Path, error: sqlite3.Error) -> str:
+    """What is wrong with the file and what mends it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     mend = {
         sqlite3.SQLITE_FULL: "the disk is full: free some space",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 What = Literal[
     "created",  # the user made it
@@ -22,6 +22,8 @@ What = Literal[
     "ended",  # reason: Succeeded, Failed or Deleted
     "warned",  # it holds GPUs and does not use them
 ]
+#: In this order: the history file keeps their positions, so new ones come last.
+WHAT: tuple[What, ...] = get_args(What)
 
 
 @dataclass(frozen=True, slots=True)

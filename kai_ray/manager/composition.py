@@ -12,10 +12,13 @@ from kai_ray.cluster.runtime import Controller
 from kai_ray.controllers import ControlConfig
 from kai_ray.controllers.compose import compose
 from kai_ray.controllers.shards import Shards
+from kai_ray.encode.shard_usage import history_name
+from kai_ray.history.journal import HistorySettings
 from kai_ray.manager.config import ManagerConfig
 from kai_ray.metrics.tally import Tally
 from kai_ray.podgrouper.controller import Podgrouper
 from kai_ray.sight.notify import Delivery, Notifier
+from kai_ray.sight.recorder import Recorder
 from kai_ray.sight.sight import Sight
 
 
@@ -34,6 +37,8 @@ class Composition:
         self.sight = Sight()
         """What can be seen of it, for who shows it to others."""
         self.tally.watch(self.sight)
+        self.recorder = _recorder(config, self.sight)
+        """Who writes the history; None where no file was named."""
         self.shards = Shards(
             control,
             self.control,
@@ -51,7 +56,9 @@ class Composition:
             ours = control.controllers()
             if "binder" not in chosen:
                 ours.remove(control.reservations)
-            return [self.podgrouper, *ours, self.shards, self.sight, self.notifier, self.tally]
+            watching = [self.sight, self.notifier, self.tally]
+            watching += [self.recorder] if self.recorder is not None else []
+            return [self.podgrouper, *ours, self.shards, *watching]
         if "binder" in chosen:
             binding = (control.events, control.reservations, control.binder, control.requests)
             return [self.podgrouper, *binding]
@@ -60,7 +67,16 @@ class Composition:
     def close(self) -> None:
         """Writes what is kept in files and lets them go."""
         self.shards.close()
+        if self.recorder is not None:
+            self.recorder.close()
         self.delivery.stop()
+
+
+def _recorder(config: ManagerConfig, sight: Sight) -> Recorder | None:
+    path = config.history
+    if path is None and config.state is not None:
+        path = config.state / history_name(config.only_shard or "")
+    return Recorder(sight, HistorySettings(path)) if path is not None else None
 
 
 def _control(config: ManagerConfig) -> ControlConfig:

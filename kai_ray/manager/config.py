@@ -31,7 +31,9 @@ class ManagerConfig:
     writers: tuple[int, int] = (4, 16)
     """Writes under way at a time: statuses and events; PodGroups and binds, which pods wait for."""
     state: Path | None = None
-    """Folder of the history of usage, where that is kept in files."""
+    """Folder of what outlives the process: the history, and usage over time."""
+    history: Path | None = None
+    """The history file, where it is not in that folder; both None: no history is kept."""
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     """Channels and hosts that people may be told through."""
 

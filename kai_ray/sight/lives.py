@@ -264,7 +264,9 @@ class Lives:
         for key, row in rows.items():
             life = self._lives[key]
             figures = gangs.figures[:, row].tolist()
-            life.gpus = f.amounts(figures, gangs, requested=True)[GPU] or life.gpus
+            asked = f.amounts(figures, gangs, requested=True)[GPU]
+            if asked > life.gpus or (asked and not figures[f.SUCCEEDED]):
+                life.gpus = asked  # pods that have ended ask for nothing, but they did
             if life.phase != "ended":
                 self._moved(life, figures, found.get(row, NOWHERE), cycle, now)
         self._nominated(cycle, now)

@@ -46,6 +46,7 @@ class EmbeddedCluster:
     `state_dir` keeps all objects in a file that survives a kill. `scheduling` False leaves out the
     podgrouper, the scheduler and the binder: the API server with nodes and operators only.
     `drainer` asks Ray to empty workers before they go; simulated heads have no Ray to ask.
+    `history` is the file that keeps what happened, where there is no `state_dir` for it.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class EmbeddedCluster:
         extra: Sequence[Controller] = (),
         drainer: Drainer | None = None,
         notify: NotifyConfig | None = None,
+        history: str | Path | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
@@ -71,6 +73,8 @@ class EmbeddedCluster:
         manager = _manager(config, encode, folder, drainer)
         if notify is not None:
             manager = dataclasses.replace(manager, notify=notify)
+        if history is not None:
+            manager = dataclasses.replace(manager, history=Path(history))
         self.composition = Composition(manager)
         self.podgrouper = self.composition.podgrouper
         self.control = self.composition.control

@@ -176,7 +176,7 @@ _held: HistoryFile | None = None
         (_other_version, "use a newer program"),
         (_other_program, "belongs to another program"),
         (_no_database, "it is no SQLite file"),
-        (_taken, "another process writes it"),
+        (_taken, "writes it"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, spoil, words: str) -> None:

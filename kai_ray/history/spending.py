@@ -1,0 +1,72 @@
+"""What each hour cost whom: GPU seconds held, used and waited for, by queue, user, kind, pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+HOUR_S = 3600
+
+
+class Payer(NamedTuple):
+    """`pool` and `product` are of the nodes and GPUs; both "" for what is spent on waiting."""
+
+    queue: str
+    user: str
+    kind: str
+    pool: str = ""
+    product: str = ""
+
+
+#: Amounts of a row, in the order of the table.
+AMOUNTS = (
+    "gpu_s",
+    "used_gpu_s",
+    "known_gpu_s",
+    "waited_gpu_s",
+    "waited_s",
+    "started",
+    "ended",
+    "failed",
+    "evicted",
+)
+_INDEX = {name: i for i, name in enumerate(AMOUNTS)}
+_ADDED = ", ".join(f"{name} = {name} + excluded.{name}" for name in AMOUNTS)
+_KEYS = "hour_s, queue, user, kind, pool, product"
+ADD = (
+    f"INSERT INTO spent ({_KEYS}, {', '.join(AMOUNTS)}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
+    f"ON CONFLICT ({_KEYS}) DO UPDATE SET {_ADDED}"
+)
+
+
+class Spending:
+    """What has been spent and is not in the file yet."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, Payer], list[float]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def over(self, payer: Payer, begin_s: float, end_s: float, **rates: float) -> None:
+        """Adds what grows by `rates` each second, split at full hours."""
+        while begin_s < end_s:
+            hour = int(begin_s // HOUR_S) * HOUR_S
+            until = min(end_s, hour + HOUR_S)
+            row = self._row(hour, payer)
+            for name, rate in rates.items():
+                row[_INDEX[name]] += rate * (until - begin_s)
+            begin_s = until
+
+    def count(self, payer: Payer, at_s: float, name: str, amount: float = 1) -> None:
+        self._row(int(at_s // HOUR_S) * HOUR_S, payer)[_INDEX[name]] += amount
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        for (hour, payer), amounts in self._rows.items():
+            yield (hour, *payer, *amounts)
+
+    def clear(self) -> None:
+        self._rows.clear()
+
+    def _row(self, hour: int, payer: Payer) -> list[float]:
+        return self._rows.setdefault((hour, payer), [0.0] * len(AMOUNTS))
