@@ -17,17 +17,9 @@ from kai_ray.cli.failures import CONFLICT, Failure, missing
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import rfc3339
 from kai_ray.cluster.port import AlreadyExists, NotFound, Object
+from kai_ray.sdk.queue import NEW, RESOURCES, check_deletable, delete_queue
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-RESOURCES = ("gpu", "cpu", "memory")
-#: What a new queue has where the user says nothing: no guaranteed GPUs, a share of what is free,
-#: and neither CPU nor memory in the way.
-NEW = {
-    "gpu": {"quota": 0, "limit": -1, "overQuotaWeight": 1},
-    "cpu": {"quota": -1, "limit": -1, "overQuotaWeight": 1},
-    "memory": {"quota": -1, "limit": -1, "overQuotaWeight": 1},
-}
 
 
 @click.group("queue", no_args_is_help=True)
@@ -200,35 +192,10 @@ def delete(names: tuple[str, ...], dry_run: str) -> None:
     """Delete queues that have no queues below them and no jobs."""
     port = connect.open_connection().port
     for name in names:
-        children = {
-            q["metadata"]["name"]
-            for q in port.list(R.QUEUE).items
-            if (q.get("spec") or {}).get("parentQueue") == name
-        }
-        below = sorted(children - set(names))
-        if below:
-            raise Failure(
-                f"queue {name!r} has queues below it: {', '.join(below)}",
-                next=f"kai queue delete {' '.join(below)}",
-                code=CONFLICT,
-            )
-        using = [
-            g["metadata"]["name"]
-            for g in port.list(R.POD_GROUP).items
-            if (g.get("spec") or {}).get("queue") == name
-        ]
-        if using:
-            raise Failure(
-                f"queue {name!r} has {len(using)} jobs",
-                why="they would wait for ever",
-                next=f"kai get jobs -A --queue {name}",
-                code=CONFLICT,
-            )
-        try:
-            if dry_run != "client":
-                port.delete(R.QUEUE, name, dry_run=dry_run == "server")
-        except NotFound as error:
-            raise missing("queue", name, next="kai get queues") from error
+        if dry_run == "client":
+            check_deletable(port, name, frozenset(names))
+        else:
+            delete_queue(port, name, frozenset(names), dry_run=dry_run == "server")
         click.echo(f"queue/{name} deleted{tail(dry_run)}")
 
 

@@ -12,22 +12,12 @@ from typing import Any
 
 from kai_ray.api import labels as names
 from kai_ray.api.labels import GPU_RESOURCES
-from kai_ray.cluster.port import Key, Object
+from kai_ray.cluster.port import Key
 
 from . import gpu_asks
 from .shape import Shape
 
 _Card = tuple[str, str]  # node, group
-
-
-def is_reservation(pod: Object, namespace: str = names.RESERVATION) -> bool:
-    meta = pod["metadata"]
-    labels = meta.get("labels")
-    return (
-        isinstance(labels, dict)
-        and labels.get(names.APP) == names.RESERVATION
-        and (meta.get("namespace") or "") == namespace
-    )
 
 
 def without_gpus(shape: Shape) -> Shape:

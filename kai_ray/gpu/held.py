@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kai_ray.api import labels, quantity
 from kai_ray.cluster.port import Object
-from kai_ray.encode.reservations import is_reservation
+from kai_ray.cluster.reservations import is_reservation
 
 
 def gpus(pod: Object) -> float:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kai_ray.api import labels as names
 from kai_ray.cluster.port import Object, Resource
-from kai_ray.encode.reservations import is_reservation
+from kai_ray.cluster.reservations import is_reservation
 from kai_ray.gpu.cards import Card
 
 __all__ = [

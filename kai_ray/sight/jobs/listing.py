@@ -46,6 +46,7 @@ class Job:
     evicted: Evicted | None = None  # had to leave, and has not started since
     hold: Hold | None = None
     position: int | None = None
+    uid: str = ""  # of the workload's object; empty where that is not known
 
     @property
     def resource(self) -> Resource | None:
@@ -244,6 +245,7 @@ def job_of(
         suspended=suspended,
         evicted=evicted,
         hold=hold,
+        uid=(owner[1]["metadata"].get("uid") or "") if owner else "",
     )
 
 
