@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from kai_ray.cli.lazy import LazyGroup
 from kai_ray.cli.output import Column
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError, NotFound, Object, Port
+
+if TYPE_CHECKING:
+    from kai_ray.sdk.finding import Found
 
 describe = LazyGroup(
     "describe",
@@ -158,7 +161,7 @@ def job(name: str) -> None:
     )
     section("Pods", pods, members)
     if row.status in ("Waiting", "Evicted"):
-        _explain(connection, row)
+        _explain(port, found)
     groups = [_group(port, row.namespace, g.name) for g in row.gangs]
     _ending(port, found.object, *[g for g in groups if g])
 
@@ -180,11 +183,11 @@ def _group(port: Port, namespace: str, name: str) -> Object | None:
         return None
 
 
-def _explain(connection: Any, row: Any) -> None:
-    from kai_ray.cli.explain import sentences
+def _explain(port: Port, found: Found) -> None:
+    from kai_ray.sdk import explaining
 
     click.echo("\nWhy it waits:")
-    for line in sentences(connection, row):
+    for line in explaining.explain(port, found).lines:
         click.echo(f"  {line}" if line else "")
 
 
