@@ -36,10 +36,4 @@ def crds(names: tuple[str, ...], form: str) -> None:
             if not hits:
                 raise missing("definition", name, next="kai crds -o name")
             chosen += hits
-    if form == "name":
-        for definition in chosen:
-            click.echo(f"customresourcedefinition/{definition['metadata']['name']}")
-    elif form == "json":
-        output.print_document(output.object_list(chosen), "json")
-    else:
-        click.echo("---\n".join(output.to_yaml(d) for d in chosen), nl=False)
+    output.print_manifests(chosen, form)

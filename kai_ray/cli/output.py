@@ -103,6 +103,17 @@ def print_document(document: Any, form: str) -> None:
     click.echo(to_yaml(document), nl=False)
 
 
+def print_manifests(objects: Sequence[Any], form: str) -> None:
+    """Kubernetes objects as kubectl takes them: YAML documents, a JSON list, or names."""
+    if form == "name":
+        for found in objects:
+            click.echo(f"{found['kind'].lower()}/{found['metadata']['name']}")
+    elif form == "json":
+        print_document(object_list(objects), "json")
+    else:
+        click.echo("---\n".join(to_yaml(found) for found in objects), nl=False)
+
+
 def to_yaml(document: Any) -> str:
     import yaml
 

@@ -43,10 +43,4 @@ def policies(form: str, scheduler_name: str, detect: bool, webhook: str | None) 
     found = made.policies((scheduler_name,), version)
     if webhook:
         found += configurations(WebhookConfig({"url": webhook}, (scheduler_name,), not version))
-    if form == "name":
-        for policy in found:
-            click.echo(f"{policy['kind'].lower()}/{policy['metadata']['name']}")
-    elif form == "json":
-        output.print_document(output.object_list(found), "json")
-    else:
-        click.echo("---\n".join(output.to_yaml(p) for p in found), nl=False)
+    output.print_manifests(found, form)

@@ -28,7 +28,4 @@ def rights(account: str, namespace: str, form: str, console: bool) -> None:
     from kai_ray.manager import rights as made
 
     found = made.manifests(account, namespace, "kai-resource-reservation", console=console)
-    if form == "json":
-        output.print_document(output.object_list(found), "json")
-    else:
-        click.echo("---\n".join(output.to_yaml(obj) for obj in found), nl=False)
+    output.print_manifests(found, form)
