@@ -6,13 +6,13 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import examples, notifying, up_console
+from kai_ray.cli import examples, history_file, notifying, up_console
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
 from kai_ray.sdk import clusters
@@ -87,11 +87,14 @@ def up(
 
     target = Path(kubeconfig_out) if kubeconfig_out else clusters.home() / "kubeconfig"
     stopped = stop_signals()
+    keeping = ExitStack()
     try:
-        cluster = EmbeddedCluster(config, state_dir=state, notify=channels)
+        history = keeping.enter_context(history_file.kept(state))
+        cluster = EmbeddedCluster(config, state_dir=state, notify=channels, history=history)
     except OSError as error:
         raise Failure(f"cannot keep the state in {state}: {error}", code=USAGE) from error
     with (
+        keeping,
         cluster,
         served(cluster, port, state) as server,
         measured(cluster, metrics_port) as metrics,
@@ -99,7 +102,7 @@ def up(
     ):
         cluster.start()
         default = running is None and not kubeconfig_out
-        with announced(server, target, console, name, default=default):
+        with announced(server, target, console, name, default=default, history=history):
             facts = {
                 "server": server.url,
                 "kubeconfig": str(target),
@@ -187,7 +190,13 @@ def port_of_last_time(kept: Path) -> int:
 
 @contextmanager
 def announced(
-    server: RestServer, target: Path, console: str, name: str, *, default: bool
+    server: RestServer,
+    target: Path,
+    console: str,
+    name: str,
+    *,
+    default: bool,
+    history: Path | None = None,
 ) -> Iterator[None]:
     """Writes the kubeconfig and, for the default cluster, word of this process; takes both back."""
     from kai_ray.cluster import kubeconfig
@@ -202,7 +211,8 @@ def announced(
         said = {"pid": os.getpid(), "server": server.url, "kubeconfig": str(target)}
         note.unlink(missing_ok=True)
         note.touch(mode=0o600)  # the console's address holds its token
-        note.write_text(json.dumps(said | ({"console": console} if console else {})))
+        more = {"console": console, "history": str(history.absolute()) if history else ""}
+        note.write_text(json.dumps(said | {title: text for title, text in more.items() if text}))
     try:
         yield
     finally:

@@ -39,4 +39,6 @@ def _inside(composition: Composition) -> Inside:
         control = shards.control(pool)
         return control.loop if control is not None else None
 
-    return Inside(composition.sight, loop)
+    recorder = composition.recorder
+    history = recorder.reader() if recorder is not None else None
+    return Inside(composition.sight, loop, history)
