@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kai_ray.cli.failures import NOT_FOUND, Failure
+from kai_ray.cli.failures import MISSING, Failure
 from kai_ray.sdk import clusters
 
 FILE = "history.sqlite"
@@ -24,7 +24,7 @@ def found(named: Path | None) -> Path:
         "which history?",
         why="no `kai up` runs on this machine whose history could be read",
         next="name the file with --history, or the folder that the scheduler has as --state",
-        code=NOT_FOUND,
+        code=MISSING,
     )
 
 
