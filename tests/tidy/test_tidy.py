@@ -157,7 +157,7 @@ OWNERS = {
     "starlette": ("kai_ray/cluster/rest/",),
     "uvicorn": ("kai_ray/cluster/rest/", "kai_ray/admission/server"),
     "sqlite3": ("kai_ray/cluster/memory", "kai_ray/history/"),
-    "rich": ("kai_ray/cli/",),
+    "rich": ("kai_ray/cli/", "kai_ray/sdk/progress.py"),
     "click": ("kai_ray/cli/",),
     "numpy": (
         "scheduler/",
