@@ -59,6 +59,16 @@ def open_context(name: str, patience_s: float) -> Connection:
     return Connection(port, _setting("namespace") or port.namespace, choice)
 
 
+def given(name: str) -> str | None:
+    """What was said for one of these options: kubeconfig, context or namespace."""
+    return _setting(name)
+
+
+def namespace() -> str:
+    """The one that the options name, for commands that ask no cluster."""
+    return _setting("namespace") or "default"
+
+
 def _setting(name: str) -> str | None:
     return click.get_current_context().meta.get(f"kai.{name}")
 

@@ -26,6 +26,8 @@ COMMANDS = {
     "explain": Lazy("explain", "explain", "Say why a job waits and what would help"),
     "queue": Lazy("queue", "queue", "Create, change, pause and resume queues"),
     "job": Lazy("job", "job", "Suspend, resume and delete jobs"),
+    "report": Lazy("report", "report", "Report what jobs and queues had, used and cost"),
+    "console": Lazy("console", "console", "Show clusters in a browser"),
     "crds": Lazy("crds", "crds", "Print the custom resource definitions"),
     "policies": Lazy("policies", "policies", "Print the admission policies"),
     "rights": Lazy("rights", "rights", "Print the rights that `kai run` needs"),

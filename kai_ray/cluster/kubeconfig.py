@@ -121,6 +121,13 @@ def resolve(config: Config, context: str | None = None) -> Connection:
     )
 
 
+def user_of(path: str | None = None, context: str | None = None) -> str:
+    """The name that a kubeconfig gives the user of a context; "" where there is none."""
+    config = read(path)
+    chosen = config["contexts"].get(context or config["current-context"]) or {}
+    return str(chosen.get("user") or "")
+
+
 def in_cluster(folder: Path = SERVICE_ACCOUNT_DIR) -> Connection | None:
     """The service account of the pod we run in, or None outside a cluster."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")

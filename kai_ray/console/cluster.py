@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import ApiError, Port
+from kai_ray.cluster.port import ApiError, Port, Unavailable
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.console.job_board import JobBoard
 from kai_ray.console.lately import Lately
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 NEEDED = (R.QUEUE, R.NODE, R.POD_GROUP, R.POD)
 #: An API server says something about every kind at least this often.
 SILENT_S = 120.0
+#: How long somebody waits for boards that another is making.
+PATIENCE_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -126,11 +128,15 @@ class Cluster:
 
     def view(self) -> View:
         """The boards of the present caches. Raises Unavailable while there are none."""
-        with self._lock:
+        if not self._lock.acquire(timeout=PATIENCE_S):
+            raise Unavailable("it is being asked what it serves")
+        try:
             runtime = self._runtime()
             if self._view is None or self._view.runtime is not runtime:
                 self._view = View(runtime, self._inside())
             return self._view
+        finally:
+            self._lock.release()
 
     def health(self) -> tuple[Health, str]:
         """How it is, and since when."""
@@ -138,7 +144,7 @@ class Cluster:
             view = self.view()
             now, at = view.health(), view.at
         except ApiError as error:
-            now, at = Health("down", error.message), ""
+            now, at = Health("starting", error.message), ""
         if self._health[0] != now:
             self._health = (now, at)
         return self._health
