@@ -62,6 +62,13 @@ class Cost:
         else:
             self.amount += price * gpu_hours
 
+    @property
+    def total(self) -> float | None:
+        """None where nothing of it has a price."""
+        if self.prices is None or (self.unpriced and not self.amount):
+            return None
+        return self.amount
+
     def gap(self) -> str:
         """What the sum leaves out, and the mend; "" if nothing."""
         if not self.unpriced:
