@@ -146,10 +146,15 @@ def _locked(path: Path) -> int:
 
 def _open(path: Path, wait_s: float) -> sqlite3.Connection:
     try:
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # names of jobs are not for all
         # Used by one thread at a time, but a close may come from another.
         db = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise HistoryError(words(path, error)) from error
+    except OSError as error:
+        mend = "name a file in a folder that can be written"
+        raise HistoryError(f"history file {path}: {error.strerror}: {mend}") from error
     try:
         _prepare(db, path)
     except sqlite3.Error as error:
@@ -182,6 +187,13 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             f"BEGIN IMMEDIATE;{STEPS[number]}PRAGMA application_id = {APPLICATION_ID};"
             f"PRAGMA user_version = {number + 1};COMMIT;"
         )
+
+
+def damage(path: Path, error: Exception) -> str:
+    """What to say of rows that make no sense."""
+    if isinstance(error, sqlite3.Error):
+        return words(path, error)
+    return f"history file {path}: it is damaged: move it away, a new one is started ({error})"
 
 
 def words(path: Path, error: sqlite3.Error) -> str:

@@ -108,6 +108,7 @@ class JobBook:
             event.name,
             event.kind,
             event.api_version,
+            group=event.group,
             created_s=event.at_s,
             state_s=event.at_s,
             counted_s=event.at_s,
@@ -175,7 +176,6 @@ class JobBook:
     def _write_event(self, job: JobState, event: JobEvent) -> None:
         code = _CODE[event.what]
         group = "" if event.group == job.group else event.group
-        job.group = event.group
         nodes = pack_nodes(event.nodes) if code in _PLACED else ""
         self._events.append(
             (

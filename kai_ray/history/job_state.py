@@ -37,6 +37,7 @@ class JobState:
     queue: str = ""
     user: str = ""
     pool: str = ""
+    group: str = ""  # its first PodGroup
     state: str = WAITING
     state_s: float = 0.0
     outcome: str = ""
@@ -57,7 +58,6 @@ class JobState:
     known_gpu_s: float = 0.0
     holding: dict[str, Holding] = field(default_factory=dict[str, Holding])
     last_s: float = 0.0
-    group: str = ""  # of the event that was written last
 
     @property
     def live(self) -> bool:
@@ -90,14 +90,16 @@ class JobState:
 
 #: Of the table, in its order.
 COLUMNS = (
-    "id", "uid", "namespace", "name", "kind", "api_version", "queue", "user", "pool", "state",
+    "id", "uid", "namespace", "name", "kind", "api_version", "queue", "user", "pool", "group",
+    "state",
     "state_s", "outcome", "reason", "message", "gpus", "created_s", "started_s", "ended_s",
     "waited_s", "ran_s", "starts", "evictions", "interruptions", "counted_s", "held", "used_gpu_s",
     "known_gpu_s", "holding", "last_s",
 )  # fmt: skip
 _HELD, _HOLDING = COLUMNS.index("held"), COLUMNS.index("holding")
-SELECT = f"SELECT {', '.join(COLUMNS)} FROM jobs"
-PUT = f"INSERT OR REPLACE INTO jobs ({', '.join(COLUMNS)}) VALUES ({','.join('?' * len(COLUMNS))})"
+_STORED = ", ".join("grp" if name == "group" else name for name in COLUMNS)
+SELECT = f"SELECT {_STORED} FROM jobs"
+PUT = f"INSERT OR REPLACE INTO jobs ({_STORED}) VALUES ({','.join('?' * len(COLUMNS))})"
 
 
 def job_of(row: tuple[Any, ...]) -> JobState:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Collection, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from kai_ray.history.families import CLUSTER, FAMILIES, JOBS, NODES, QUEUES
-from kai_ray.history.file import APPLICATION_ID, HistoryError, words
+from kai_ray.history.file import APPLICATION_ID, HistoryError, damage, words
 from kai_ray.history.job_book import unpack_nodes
 from kai_ray.history.job_event import WHAT, JobEvent, What
 from kai_ray.history.job_state import RUNNING, SELECT, WAITING, JobState, job_of
@@ -26,8 +27,9 @@ from kai_ray.history.spending import AMOUNTS, HOUR_S
 
 _FOREVER = math.inf
 _EVENTS = (
-    "SELECT e.at_s, e.what, j.uid, j.namespace, j.name, j.kind, j.api_version, e.grp, j.queue, "
-    "j.user, j.pool, e.gpus, e.held, e.pods, e.reason, e.message, e.nodes, e.for_whom "
+    "SELECT e.at_s, e.what, j.uid, j.namespace, j.name, j.kind, j.api_version, "
+    "CASE e.grp WHEN '' THEN j.grp ELSE e.grp END, j.queue, j.user, j.pool, "
+    "e.gpus, e.held, e.pods, e.reason, e.message, e.nodes, e.for_whom "
     "FROM events e JOIN jobs j ON j.id = e.job"
 )
 #: What spending may be summed up by; "pool" is of nodes.
@@ -86,7 +88,7 @@ class HistoryReader:
 
     def events(self, uid: str) -> list[JobEvent]:
         """The life of a job, oldest first."""
-        return self._events(f"{_EVENTS} WHERE j.uid = ? ORDER BY e.id", (uid,))
+        return list(self._events(f"{_EVENTS} WHERE j.uid = ? ORDER BY e.id", (uid,)))
 
     def events_since(
         self,
@@ -98,30 +100,36 @@ class HistoryReader:
         limit: int = 1_000,
     ) -> list[JobEvent]:
         """What happened to all jobs, oldest first; with a limit, the first ones. -1: all."""
+        return list(self.each_event(since_s, until_s, what=what, queue=queue, limit=limit))
+
+    def each_event(
+        self,
+        since_s: float,
+        until_s: float = _FOREVER,
+        *,
+        what: Collection[What] = (),
+        queue: str | None = None,
+        limit: int = -1,
+    ) -> Iterator[JobEvent]:
+        """The same one by one: all of them need no memory."""
         where, values = ["e.at_s >= ?", "e.at_s < ?"], [since_s, min(until_s, 1e18)]
+        more: list[Any] = []
         if what:
             where.append(f"e.what IN ({','.join(str(WHAT.index(w)) for w in what)})")
-        more: list[Any] = []
         if queue is not None:
             where.append("j.queue = ?")
             more.append(queue)
         query = f"{_EVENTS} WHERE {' AND '.join(where)} ORDER BY e.at_s, e.id LIMIT ?"
         return self._events(query, (*values, *more, limit))
 
-    def _events(self, query: str, values: Sequence[Any]) -> list[JobEvent]:
-        group: dict[str, str] = {}
-        found: list[JobEvent] = []
+    def _events(self, query: str, values: Sequence[Any]) -> Iterator[JobEvent]:
         with self._open() as db:
-            for row in _rows(db, self.path, query, values):
-                at_s, what, uid, *names = row
-                group[uid] = names[4] or group.get(uid, "")
-                names[4] = group[uid]
-                names[-2] = unpack_nodes(names[-2])
-                nodes, for_whom = names[-2:]
-                found.append(
-                    JobEvent(at_s, WHAT[what], uid, *names[:-2], nodes=nodes, for_whom=for_whom)
-                )
-        return found
+            try:
+                for at_s, what, *names, nodes, for_whom in db.execute(query, values):
+                    on = unpack_nodes(nodes)
+                    yield JobEvent(at_s, WHAT[what], *names, nodes=on, for_whom=for_whom)
+            except (sqlite3.Error, IndexError, zlib.error) as error:
+                raise HistoryError(damage(self.path, error)) from error
 
     # ------------------------------------------------------------------ figures
 
@@ -196,7 +204,7 @@ class HistoryReader:
         try:
             return series(read, FAMILIES[family], names, since_s, until_s, step_s, now_s)
         except ValueError as error:
-            raise HistoryError(f"history file {self.path}: it is damaged: {error}") from error
+            raise HistoryError(damage(self.path, error)) from error
 
     # ------------------------------------------------------------------ what was spent
 

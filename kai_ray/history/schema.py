@@ -51,6 +51,7 @@ STEPS: tuple[str, ...] = (
         queue TEXT NOT NULL,
         user TEXT NOT NULL,
         pool TEXT NOT NULL,
+        grp TEXT NOT NULL,          -- its first PodGroup
         state TEXT NOT NULL,        -- waiting, running, suspended, ended
         state_s REAL NOT NULL,      -- since when
         outcome TEXT NOT NULL,      -- Succeeded, Failed, Deleted; '' before the end
@@ -80,7 +81,7 @@ STEPS: tuple[str, ...] = (
         job INTEGER NOT NULL,       -- of jobs
         at_s REAL NOT NULL,
         what INTEGER NOT NULL,      -- position in job_event.WHAT
-        grp TEXT NOT NULL,          -- the PodGroup; '' = the same as in the event before
+        grp TEXT NOT NULL,          -- the PodGroup; '' = the first one of the job
         gpus REAL NOT NULL,
         held REAL NOT NULL,
         pods INTEGER NOT NULL,
