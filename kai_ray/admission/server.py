@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from kai_ray.admission.review import BadReview, answer
 from kai_ray.cluster.port import Admission, Port
+from kai_ray.cluster.serving import Limits, Serving
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +27,9 @@ PATH = "/admit"
 LARGEST_BODY = 8 * 2**20
 #: All bodies that are being read or answered, together.
 MOST_HELD = 256 * 2**20
-LARGEST_HEADERS = 64 * 2**10
 CONCURRENT = 1024
 WORKERS = 8
 BODY_WITHIN_S = 10.0
-_START_S = 20.0
-_STOP_S = 5
 
 
 class WebhookServer:
@@ -49,14 +43,12 @@ class WebhookServer:
     ) -> None:
         self._plugins = list(plugins)
         self._reader = reader
-        self._host, self._port = host, port
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._workers = ThreadPoolExecutor(WORKERS, "admission")
         self._held = 0  # bytes of bodies; only the server's own thread counts
-        self._server: uvicorn.Server | None = None
-        self._socket: socket.socket | None = None
-        self._thread: threading.Thread | None = None
+        limits, tls = Limits(CONCURRENT), self._context
+        self._serving = Serving(self._app, host, port, name="kai-admission", limits=limits, tls=tls)
         self.certified = threading.Event()
 
     def use(self, certificate: str, key: str) -> None:
@@ -71,60 +63,22 @@ class WebhookServer:
 
     @property
     def port(self) -> int:
-        return self._socket.getsockname()[1] if self._socket else self._port
+        return self._serving.port
 
     def start(self) -> None:
         """Returns when connections are taken. Raises OSError if the port is taken."""
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Without it each answer waits 40 ms for the client's delayed acknowledgement.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.bind((self._host, self._port))
-        config = uvicorn.Config(
-            self._app,
-            lifespan="off",
-            interface="asgi3",
-            http="h11",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            limit_concurrency=CONCURRENT,
-            h11_max_incomplete_event_size=LARGEST_HEADERS,
-            timeout_keep_alive=120,
-            timeout_graceful_shutdown=_STOP_S,
-        )
-        config.load()
-        config.ssl = self._context
-        server = self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=server.run, args=([self._socket],), name="kai-admission", daemon=True
-        )
-        self._thread.start()
-        end = time.monotonic() + _START_S
-        while not server.started:
-            if not self._thread.is_alive() or time.monotonic() > end:
-                self.stop()
-                raise RuntimeError("the webhook server did not start: see the log")
-            time.sleep(0.01)
+        self._serving.start()
 
     def problem(self) -> str:
         """ "" while reviews are answered; else what is missing."""
-        if self._thread is None or not self._thread.is_alive():
+        if not self._serving.alive():
             return "the webhook does not listen"
         return "" if self.certified.is_set() else "the webhook has no certificate yet"
 
     def stop(self) -> None:
         """Answers what is under way, closes. Safe to call twice."""
-        if self._server is not None:
-            self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(2 * _STOP_S)
-        if self._socket is not None:
-            self._socket.close()
+        self._serving.stop()
         self._workers.shutdown(wait=False, cancel_futures=True)
-        self._server = self._thread = self._socket = None
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":

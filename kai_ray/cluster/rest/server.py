@@ -7,21 +7,16 @@ server.stop()
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import socket
 import tempfile
-import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from kai_ray.cluster import kubeconfig
 from kai_ray.cluster.kubeconfig import Connection
 from kai_ray.cluster.memory import MemoryStore
+from kai_ray.cluster.serving import Limits, Serving
 
 from . import certificates
 from .app import HEADER_LIMIT, Face
@@ -30,9 +25,6 @@ from .users import TokenTable, User
 
 ADMINISTRATOR = "kai-admin"
 CONNECTIONS = 4096
-START_S = 30.0
-STOP_S = 5.0
-FAREWELL_S = 0.05
 
 
 class RestServer:
@@ -66,70 +58,37 @@ class RestServer:
         if not self._tokens:
             self._tokens[_kept_token(self._folder / "token")] = ADMINISTRATOR
         self._face = Face(store, TokenTable(self._tokens), logs)
-        self._host, self._port = host, port
-        self._files = certificates.ensure(self._folder, _names(host)) if tls else None
-        self._socket: socket.socket | None = None
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
+        files = self._files = certificates.ensure(self._folder, _names(host)) if tls else None
+        self._serving = Serving(
+            self._face,
+            host,
+            port,
+            name="kai-rest",
+            limits=Limits(CONNECTIONS, HEADER_LIMIT),
+            tls=(files.certificate, files.key) if files else None,
+            before_stop=self._face.end_watches,
+        )
 
     def start(self) -> RestServer:
         """Returns when requests are answered. Raises OSError if the port is taken."""
-        self._socket = _listen(self._host, self._port)
-        # asyncio does this only for sockets that name their protocol; without it each answer
-        # waits 40 ms for the client's delayed acknowledgement.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._port = self._socket.getsockname()[1]
-        files = self._files
-        config = uvicorn.Config(
-            self._face,
-            lifespan="off",
-            interface="asgi3",
-            http="h11",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            limit_concurrency=CONNECTIONS,
-            server_header=False,
-            h11_max_incomplete_event_size=HEADER_LIMIT,
-            timeout_keep_alive=120,
-            timeout_graceful_shutdown=int(STOP_S),
-            ssl_certfile=str(files.certificate) if files else None,
-            ssl_keyfile=str(files.key) if files else None,
-        )
-        server = self._server = _Server(config, self._face)
-        self._thread = threading.Thread(
-            target=server.run, args=([self._socket],), name="kai-rest", daemon=True
-        )
-        self._thread.start()
-        end = time.monotonic() + START_S
-        while not server.ready.wait(0.1):
-            if not self._thread.is_alive() or time.monotonic() > end:
-                self.stop()
-                raise RuntimeError("the REST server did not start: see the log")
+        self._serving.start()
         return self
 
     def stop(self) -> None:
         """Ends open watches, answers what is under way, closes. Safe to call twice."""
-        if self._server is not None:
-            self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join(2 * STOP_S)
-        if self._socket is not None:
-            self._socket.close()
+        self._serving.stop()
         if self._scratch is not None:
             self._scratch.cleanup()
-        self._server = self._thread = self._socket = None
 
     def __enter__(self) -> RestServer:
-        return self if self._thread is not None else self.start()
+        return self if self._serving.alive() else self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
     def url(self) -> str:
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"{'https' if self._files else 'http'}://{host}:{self._port}"
+        return f"{'https' if self._files else 'http'}://{self._serving.address}"
 
     @property
     def token(self) -> str:
@@ -151,47 +110,6 @@ class RestServer:
     @property
     def _ca(self) -> bytes | None:
         return self._files.ca_pem if self._files else None
-
-
-class _Server(uvicorn.Server):
-    """uvicorn on a thread of ours: says when it is ready, ends watches before it waits for them."""
-
-    def __init__(self, config: uvicorn.Config, face: Face) -> None:
-        super().__init__(config)
-        self.ready = threading.Event()
-        self._face = face
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._face.end_watches()
-        if self.server_state.tasks:
-            await asyncio.wait(list(self.server_state.tasks), timeout=STOP_S)
-        # A client that keeps an idle connection does not answer TLS's farewell: do not wait for it.
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
-        await asyncio.sleep(FAREWELL_S)
-        for connection in list(self.server_state.connections):
-            transport = getattr(connection, "transport", None)
-            if transport is not None:
-                transport.abort()
-        await super().shutdown(sockets)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    # The protocol is named because asyncio turns Nagle's delay off only where it is.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(512)
-    except OSError:
-        listener.close()
-        raise
-    return listener
 
 
 def _names(host: str) -> tuple[str, ...]:
