@@ -13,6 +13,8 @@ from kai_ray.report.lifetime import Departure, Lifetime, Stretch, lifetime, runs
 from kai_ray.report.prices import Cost, Prices
 
 _HOUR_S = 3600.0
+#: Shorter waits are passed over.
+_NOTICED_S = 0.5
 #: The use is known a sample late.
 _NEGLIGIBLE = 0.05
 
@@ -142,7 +144,8 @@ def _waits(stretches: Sequence[Stretch]) -> list[Wait]:
                 old.times + (not again),
             )
         before = stretch
-    return sorted(found.values(), key=lambda w: (-w.seconds, w.reason))
+    waits = [w for w in found.values() if w.seconds >= _NOTICED_S]
+    return sorted(waits, key=lambda w: (-w.seconds, w.reason))
 
 
 def _runs(life: Lifetime, job: JobRow) -> list[Run]:

@@ -17,6 +17,7 @@ def job_text(report: JobReport) -> str:
 def _head(report: JobReport) -> str:
     job = report.job
     state = job.outcome or job.state.capitalize()
+    said = job.message.removeprefix(f"{state}: ")
     types = ", ".join(f"{name or 'unknown'} {hours(held)}" for name, held in report.by_type)
     used = hours(report.used_hours)
     if report.used_hours is not None and report.known_hours > 0:
@@ -25,7 +26,7 @@ def _head(report: JobReport) -> str:
         ("Job", f"{job.kind} {job.namespace}/{job.name}"),
         ("Queue", job.queue),
         ("User", job.user),
-        ("State", f"{state}: {job.message}" if job.message else state),
+        ("State", f"{state}: {said}" if said else state),
         ("GPUs", f"{job.gpus:g}"),
         ("Created", f"{moment(job.created_s)} UTC"),
         ("Ended", f"{moment(job.ended_s)} UTC" if job.ended_s is not None else ""),

@@ -50,7 +50,8 @@ def _kind_and_text(
             return "idle", event.message or event.reason
         case "ended":
             ran = f" after running for {spoken(ran_s)}" if ran_s is not None else ""
-            why = f": {event.message}" if event.message and event.reason == "Failed" else ""
+            said = event.message.removeprefix(f"{event.reason}: ")
+            why = f": {said}" if said and event.reason == "Failed" else ""
             return ("failed" if event.reason == "Failed" else "ended"), f"{event.reason}{ran}{why}"
     return None
 
