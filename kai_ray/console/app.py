@@ -31,7 +31,7 @@ from kai_ray.cluster.port import (
 )
 from kai_ray.console import shapes
 from kai_ray.console.api.session import session
-from kai_ray.console.asking import Ask, Refused, cause_of
+from kai_ray.console.asking import Ask, Refused, Text, cause_of
 from kai_ray.console.clusters import Clusters
 from kai_ray.console.files import Files
 from kai_ray.console.live import Live
@@ -273,13 +273,13 @@ def refusal(error: ApiError) -> Response:
     return Response(encoded, error.code, headers, media_type="application/json")
 
 
-def _encoded(answer: Any) -> tuple[bytes, str]:
-    if isinstance(answer, str):
-        return answer.encode(), "text/plain; charset=utf-8"
-    return msgspec.json.encode(answer), "application/json"
+def _encoded(answer: Any) -> tuple[bytes, str, str]:
+    if isinstance(answer, Text):
+        return answer.body.encode(), answer.media_type, answer.name
+    return msgspec.json.encode(answer), "application/json", ""
 
 
-def _sent(request: Request, body: bytes, media_type: str) -> Response:
+def _sent(request: Request, body: bytes, media_type: str, name: str = "") -> Response:
     """With a tag, so that who has it already is told so."""
     etag = f'"{hashlib.blake2b(_without_time(body), digest_size=12).hexdigest()}"'
     headers = {
@@ -287,6 +287,9 @@ def _sent(request: Request, body: bytes, media_type: str) -> Response:
         "Cache-Control": "no-cache, private",
         "Vary": "Accept-Encoding, Authorization",
     }
+    if name:
+        plain = "".join(c if c.isalnum() or c in "-._" else "-" for c in name if c.isascii())
+        headers["Content-Disposition"] = f'attachment; filename="{plain}"'
     if request.method == "GET" and request.headers.get("if-none-match") == etag:
         return Response(b"", 304, headers)
     if len(body) >= PACK_FROM and _packs(request):

@@ -31,6 +31,15 @@ class Refused(ApiError):
         self.reason = {400: "BadRequest", 404: "NotFound", 409: "Conflict"}.get(code, self.reason)
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An answer that is no JSON; one with a name is for keeping."""
+
+    body: str
+    media_type: str = "text/plain; charset=utf-8"
+    name: str = ""
+
+
 @dataclass(frozen=True)
 class Ask:
     """A request of somebody who has signed in."""

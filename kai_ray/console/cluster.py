@@ -24,6 +24,7 @@ from kai_ray.gpu.use import GpuUse
 if TYPE_CHECKING:
     from kai_ray.controllers.scheduling import SchedulingLoop
     from kai_ray.history.reader import HistoryReader
+    from kai_ray.report.prices import Prices
     from kai_ray.sight.sight import Sight
 
 #: Kinds without which there is nothing to show.
@@ -41,6 +42,15 @@ class Inside:
     sight: Sight
     loop: Callable[[str], SchedulingLoop | None]  # of a node pool
     history: HistoryReader | None = None
+    prices: Prices | None = None
+
+
+@dataclass(frozen=True)
+class Records:
+    """What is known of the past of a cluster that another process schedules."""
+
+    history: HistoryReader | None = None
+    prices: Prices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +68,11 @@ class Health:
 class View:
     """The boards over the caches of one runtime. Made once for each."""
 
-    def __init__(self, runtime: Runtime, inside: Inside | None) -> None:
+    def __init__(self, runtime: Runtime, inside: Inside | None, records: Records) -> None:
         self.runtime = runtime
         self.inside = inside
+        self.history = inside.history if inside is not None else records.history
+        self.prices = inside.prices if inside is not None else records.prices
         gpu = getattr(inside.sight, "gpu", None) if inside is not None else None
         use = gpu.use if gpu is not None else GpuUse()
         use.setup(runtime)
@@ -116,12 +128,14 @@ class Cluster:
         *,
         home: bool = True,
         inside: Callable[[], Inside | None] = lambda: None,
+        records: Records | None = None,
     ) -> None:
         self.name = name
         self.home = home
         self.port = port
         self._runtime = runtime
         self._inside = inside
+        self._records = records or Records()
         self._lock = threading.Lock()
         self._view: View | None = None
         self._health: tuple[Health, str] = (Health("starting"), "")
@@ -133,7 +147,7 @@ class Cluster:
         try:
             runtime = self._runtime()
             if self._view is None or self._view.runtime is not runtime:
-                self._view = View(runtime, self._inside())
+                self._view = View(runtime, self._inside(), self._records)
             return self._view
         finally:
             self._lock.release()

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from kai_ray.console import shapes
-from kai_ray.console.api import decisions, job, jobs, nodes, overview, queue_edit, queues
+from kai_ray.console.api import (
+    decisions,
+    job,
+    jobs,
+    nodes,
+    overview,
+    past,
+    queue_edit,
+    queues,
+    reports,
+)
 from kai_ray.console.asking import Ask
 
 PREFIX = "/api/v1"
@@ -112,7 +122,59 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("GET", f"{_JOB}/yaml", job.yaml_text, str, "The objects as YAML", (_API_VERSION,)),
     Operation(
-        "GET", f"{_JOB}/gpu", job.gpu, shapes.JobUse, "How it uses its GPUs", (_API_VERSION,)
+        "GET",
+        f"{_JOB}/gpu",
+        job.gpu,
+        shapes.JobUse,
+        "How it uses its GPUs",
+        (_API_VERSION, Word("since", "How far back: 6h if not said.")),
+    ),
+    Operation(
+        "GET",
+        "/history/queues",
+        past.queues,
+        shapes.QueuePasts,
+        "GPUs of queues over time",
+        (
+            Word("queue", "Of these queues, with commas; all, if not said."),
+            Word("since", "How far back: 6h if not said, at most 31d."),
+            Word("step", "Seconds between two points, at least.", "integer"),
+        ),
+    ),
+    Operation(
+        "GET",
+        "/history/jobs",
+        past.jobs,
+        shapes.PastJobs,
+        "Jobs that lived since then, also those that are gone",
+        (
+            Word("since", "How far back: 7d if not said, at most 31d."),
+            *(Word(n, f"Of this {n} alone.") for n in ("queue", "user", "kind", "namespace")),
+            Word("state", "waiting, running, suspended or ended."),
+            Word("offset", "How many to leave out.", "integer"),
+            Word("limit", "How many at most, 200 if not said.", "integer"),
+        ),
+    ),
+    Operation(
+        "GET",
+        "/reports/usage",
+        reports.usage,
+        dict[str, Any],
+        "GPU hours asked, held and used, and what they cost",
+        (
+            Word("by", "queue, user, kind or node-pool."),
+            Word("since", "7d, 36h or a date."),
+            Word("until", "Likewise; now, if not said."),
+            Word("format", "json, csv or html."),
+        ),
+    ),
+    Operation(
+        "GET",
+        "/reports/job/{namespace}/{kind}/{name}",
+        reports.job,
+        dict[str, Any],
+        "What one job waited for, had, used and cost",
+        (Word("format", "json, csv or html."),),
     ),
     Operation(
         "GET",

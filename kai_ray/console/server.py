@@ -25,6 +25,7 @@ class ConsoleServer:
 
     def start(self) -> ConsoleServer:
         """Returns when requests are answered. Raises OSError if the port is taken."""
+        self.console.open()
         self._serving.start()
         return self
 

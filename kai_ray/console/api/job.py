@@ -10,9 +10,10 @@ from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Resource, key_of
 from kai_ray.console import shapes
+from kai_ray.console.api import past
 from kai_ray.console.api.events import events_of
-from kai_ray.console.api.timeline import timeline
-from kai_ray.console.asking import Ask
+from kai_ray.console.api.timeline import timeline, uids_of
+from kai_ray.console.asking import Ask, Text
 from kai_ray.console.cluster import View
 from kai_ray.console.job_board import JobRow
 from kai_ray.controllers.explain import Explanation, explain_cycle, explain_workload
@@ -40,8 +41,17 @@ def found(ask: Ask) -> tuple[View, JobRow]:
 
 
 def job(ask: Ask) -> shapes.JobDetail:
-    """Everything about one job but its explanation, its YAML and its use of GPUs."""
-    view, row = found(ask)
+    """Everything about one job but its explanation, its YAML and its use of GPUs. One that is gone
+    is told of by the history."""
+    path = ask.path
+    try:
+        view, row = found(ask)
+    except NotFound:
+        ask.must_see(path["namespace"])
+        before = past.gone(ask.view, path["namespace"], path["kind"], path["name"])
+        if before is None:
+            raise
+        return past.detail(ask.view, before)
     groups = view.jobs.groups(row)
     owner = view.jobs.owner(row)
     objects = [g | {"kind": R.POD_GROUP.kind} for g in groups]
@@ -153,7 +163,7 @@ def _of_last_cycle(view: View, row: JobRow, groups: list[Object]) -> Explanation
     )
 
 
-def yaml_text(ask: Ask) -> str:
+def yaml_text(ask: Ask) -> Text:
     """The workload and its PodGroups as YAML, read with the viewer's rights."""
     view, row = found(ask)
     wanted: list[tuple[Resource, str]] = []
@@ -170,7 +180,7 @@ def yaml_text(ask: Ask) -> str:
             parts.append(f"# {resource.kind} {name}: {error.message}\n")
         else:
             parts.append(yaml.safe_dump(_plain(obj, resource), sort_keys=False, width=100))
-    return "---\n".join(parts)
+    return Text("---\n".join(parts))
 
 
 def _plain(obj: Object, resource: Resource) -> Object:
@@ -186,7 +196,8 @@ def _plain(obj: Object, resource: Resource) -> Object:
 
 
 def gpu(ask: Ask) -> shapes.JobUse:
-    """What its pods do with their GPUs now; the past is a matter of the history."""
+    """What its pods do with their GPUs now, and did."""
+    since_s = past.length(ask, "since", 6 * 3600.0)
     view, row = found(ask)
     use = view.nodes.use
     now: list[shapes.DeviceUse] = []
@@ -195,7 +206,8 @@ def gpu(ask: Ask) -> shapes.JobUse:
         pods = [pod for pod in view.jobs.pods(group) if P.node(pod) and not P.finished(pod)]
         problem = problem or use.of_pods(pods, view.now_s).problem
         now += [device for pod in pods for device in _devices(view, pod)]
-    return shapes.JobUse(now or None, [], problem)
+    series = past.use(view, uids_of(view, row), view.now_s - since_s)
+    return shapes.JobUse(now or None, series, problem)
 
 
 def _devices(view: View, pod: Object) -> list[shapes.DeviceUse]:

@@ -33,7 +33,7 @@ def session(clusters: Clusters, door: Door, viewer: Viewer | None) -> shapes.Ses
     made.may_edit_queues = bool(viewer.may_edit(names))
     seen = ask.sees(view)
     made.namespaces = None if seen is None else sorted(seen)
-    made.history = view.inside is not None and view.inside.history is not None
+    made.history = view.history is not None
     return made
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kai_ray.cluster.clock import rfc3339
 from kai_ray.console import shapes
 from kai_ray.console.cluster import View
 from kai_ray.console.job_board import JobRow
 from kai_ray.controllers.owners import top_owner
+from kai_ray.history.file import HistoryError
+from kai_ray.history.job_event import JobEvent
 
 #: Events' reasons as words of the timeline.
 _WORDS = {
@@ -31,15 +32,11 @@ def timeline(
     view: View, row: JobRow, events: list[shapes.Event]
 ) -> tuple[list[shapes.Moment], str]:
     """Oldest first, and where it comes from: history, sight or events."""
-    groups = view.jobs.groups(row)
-    uids = {owner.uid for group in groups if (owner := top_owner(group)) is not None}
-    uids |= {group["metadata"].get("uid") or "" for group in groups} | {row.shown.uid}
-    inside = view.inside
-    if inside is not None and inside.history is not None:
-        found = [event for uid in sorted(uids - {""}) for event in inside.history.events(uid)]
-        if found:
-            return moments(sorted(found, key=lambda event: event.at_s)), "history"
-    seen = view.lately.of(uids - {""})
+    uids = uids_of(view, row)
+    found = _kept(view, uids)
+    if found:
+        return moments(found), "history"
+    seen = view.lately.of(uids)
     if seen:
         return moments(seen), "sight"
     told = [
@@ -57,8 +54,25 @@ def timeline(
     return told, "events"
 
 
-def moments(events: Iterable[Any]) -> list[shapes.Moment]:
-    """Of JobEvents or of rows of the history, which have the same names."""
+def uids_of(view: View, row: JobRow) -> set[str]:
+    """By which a job may be known: of the workload, of what its gangs were made for, of those."""
+    groups = view.jobs.groups(row)
+    uids = {owner.uid for group in groups if (owner := top_owner(group)) is not None}
+    uids |= {group["metadata"].get("uid") or "" for group in groups} | {row.shown.uid}
+    return uids - {""}
+
+
+def _kept(view: View, uids: set[str]) -> list[JobEvent]:
+    if view.history is None:
+        return []
+    try:
+        found = [event for uid in sorted(uids) for event in view.history.events(uid)]
+    except HistoryError:
+        return []
+    return sorted(found, key=lambda event: event.at_s)
+
+
+def moments(events: Iterable[JobEvent]) -> list[shapes.Moment]:
     return [
         shapes.Moment(
             at=rfc3339(event.at_s),

@@ -53,6 +53,12 @@ from kai_ray.console.shapes.overview import (
     Placed,
     Waiting,
 )
+from kai_ray.console.shapes.past import (
+    PastJob,
+    PastJobs,
+    QueuePast,
+    QueuePasts,
+)
 from kai_ray.console.shapes.queues import (
     Amount,
     AmountChange,
@@ -113,6 +119,8 @@ __all__ = [
     "NodePod",
     "Nodes",
     "Overview",
+    "PastJob",
+    "PastJobs",
     "Placed",
     "Preview",
     "Previewed",
@@ -123,6 +131,8 @@ __all__ = [
     "QueueChange",
     "QueueDetail",
     "QueueEffect",
+    "QueuePast",
+    "QueuePasts",
     "Queues",
     "Rack",
     "Refusal",
