@@ -30,6 +30,7 @@ COMMANDS = {
     "report": Lazy("report", "report", "Report what jobs and queues had, used and cost"),
     "console": Lazy("console", "console", "Show clusters in a browser"),
     "history": Lazy("history", "history", "Export what the scheduler has written down"),
+    "agent": Lazy("agent", "agent", "Tell what the GPUs of this node do; one runs on each node"),
     "crds": Lazy("crds", "crds", "Print the custom resource definitions"),
     "policies": Lazy("policies", "policies", "Print the admission policies"),
     "rights": Lazy("rights", "rights", "Print the rights that `kai run` needs"),
