@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import click
 
 from kai_ray.api import labels as L
+from kai_ray.api import notify
 from kai_ray.api.durations import parse_duration
 from kai_ray.cli import connect
 from kai_ray.cli.amounts import Amount, neat
 from kai_ray.cli.dry_run import dry_run_option, tail
-from kai_ray.cli.failures import CONFLICT, Failure, missing
+from kai_ray.cli.failures import CONFLICT, USAGE, Failure, missing
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import rfc3339
 from kai_ray.cluster.port import AlreadyExists, NotFound, Object
@@ -51,6 +52,29 @@ def _spec_options(command: F) -> F:
     )(command)
 
 
+_NOTES = {"notify": L.NOTIFY, "notify_on": L.NOTIFY_ON, "notify_after": L.NOTIFY_AFTER}
+
+
+def _note_options(command: F) -> F:
+    for flag, metavar, words in (
+        ("--notify-after", "DURATION", "What a long wait is; 30m, unless said."),
+        ("--notify-on", "LIST", "Of what: started, waiting, evicted, idle, failed, ended."),
+        ("--notify", "LIST", "Channels and addresses that are told of its jobs; none: nobody."),
+    ):
+        command = click.option(flag, metavar=metavar, help=words)(command)
+    return command
+
+
+def _notes(options: dict[str, Any], *, change: bool) -> dict[str, str | None]:
+    """Annotations that the options stand for, taken out of them; '' removes one."""
+    given = {key: options.pop(option) for option, key in _NOTES.items()}
+    stated = {key: value for key, value in given.items() if value is not None}
+    problem = next(notify.problems({key: value for key, value in stated.items() if value}), None)
+    if problem is not None:
+        raise Failure(str(problem), code=USAGE)
+    return {key: value or None for key, value in stated.items() if value or change}
+
+
 def _resources(amounts: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """`spec.resources` of the options that were given."""
     found: dict[str, dict[str, Any]] = {}
@@ -66,6 +90,7 @@ def _resources(amounts: dict[str, Any]) -> dict[str, dict[str, Any]]:
 @click.argument("name")
 @click.option("--parent", default="", help="The queue above it; none makes a top-level queue.")
 @_spec_options
+@_note_options
 @dry_run_option
 @connect.connected
 def create(
@@ -77,6 +102,7 @@ def create(
     **amounts: Any,
 ) -> None:
     """Create a queue: `kai queue create vision --parent research --gpu 8 --gpu-limit 16`."""
+    notes = _notes(amounts, change=False)
     given = _resources(amounts)
     spec: Object = {"resources": {r: NEW[r] | given.get(r, {}) for r in RESOURCES}}
     if parent:
@@ -88,7 +114,7 @@ def create(
     obj = {
         "apiVersion": R.QUEUE.api_version,
         "kind": "Queue",
-        "metadata": {"name": name},
+        "metadata": {"name": name, **({"annotations": notes} if notes else {})},
         "spec": spec,
     }
     if dry_run != "client":
@@ -108,6 +134,7 @@ def create(
 @click.argument("name")
 @click.option("--parent", help="Move it below that queue; '' makes it a top-level queue.")
 @_spec_options
+@_note_options
 @dry_run_option
 @connect.connected
 def change(
@@ -119,6 +146,7 @@ def change(
     **amounts: Any,
 ) -> None:
     """Change a queue; what is not named stays: `kai queue set vision --gpu 12`."""
+    notes = _notes(amounts, change=True)
     spec: Object = {}
     resources = _resources(amounts)
     if resources:
@@ -129,9 +157,12 @@ def change(
         spec["priority"] = priority
     if display_name is not None:
         spec["displayName"] = display_name or None
-    if not spec:
+    patch: Object = {"spec": spec} if spec else {}
+    if notes:
+        patch["metadata"] = {"annotations": notes}
+    if not patch:
         raise click.UsageError("nothing to change: name at least one option, for example --gpu 12")
-    _patch(name, {"spec": spec}, dry_run)
+    _patch(name, patch, dry_run)
     click.echo(f"queue/{name} changed{tail(dry_run)}")
 
 

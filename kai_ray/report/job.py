@@ -83,9 +83,12 @@ class JobReport:
 def find(reader: HistoryReader, namespace: str, name: str, kind: str = "") -> JobRow:
     """The youngest job of that name. Raises NoSuchJob, HistoryError."""
     found = reader.find(namespace, name, kind)
-    if not found:
-        raise NoSuchJob(f"the history knows no job {name!r} in namespace {namespace!r}")
-    return found[0]
+    if found:
+        return found[0]
+    others = sorted({row.kind for row in reader.find(namespace, name)}) if kind else []
+    what = f"{kind} {name!r}" if kind else f"job {name!r}"
+    hint = f", but {' and '.join(others)} of that name" if others else ""
+    raise NoSuchJob(f"the history knows no {what} in namespace {namespace!r}{hint}")
 
 
 def job_report(

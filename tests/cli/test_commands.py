@@ -143,6 +143,13 @@ def test_a_queue_from_its_creation_to_its_end(kai: Kai) -> None:
     assert resources["gpu"] == {"quota": 3, "limit": 4, "overQuotaWeight": 1}
     assert (resources["cpu"]["quota"], resources["memory"]["quota"]) == (1500, 2000)
     assert kai("queue", "set", "robots").exit_code == 2
+    wrong = kai("queue", "set", "robots", "--notify-on", "finished")
+    assert wrong.exit_code == 2 and "'finished' is not one of started" in wrong.stderr
+    kai.ok("queue", "set", "robots", "--notify", "ops", "--notify-after", "1h")
+    kai.ok("queue", "set", "robots", "--notify-after", "")
+    notes = json.loads(kai.ok("get", "queue", "robots", "-o", "json"))["metadata"]["annotations"]
+    assert notes["kai.scheduler/notify"] == "ops"
+    assert "kai.scheduler/notify-after" not in notes
     assert kai("queue", "delete", "research").exit_code == 4  # has queues below it
     kai.ok("queue", "delete", "robots")
     assert kai("get", "queue", "robots").exit_code == 3

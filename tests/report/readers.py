@@ -29,7 +29,8 @@ class Written:
         return cast(HistoryReader, self)
 
     def find(self, namespace: str, name: str, kind: str = "") -> list[JobRow]:
-        return [r for r in self.rows if (r.namespace, r.name) == (namespace, name)]
+        found = [r for r in self.rows if (r.namespace, r.name) == (namespace, name)]
+        return [r for r in found if not kind or r.kind == kind]
 
     def events(self, uid: str) -> list[JobEvent]:
         return self.lives.get(uid, [])
