@@ -43,7 +43,8 @@ class Life:
     nominated: bool = False
     placed: bool = False  # its place was seen, and not only told by its PodGroup
     leaving: tuple[str, str, str] | None = None  # part of it: reason, message, for whom
-    lost_s: float | None = None  # when it was seen to hold less than before
+    lost_s: float | None = None  # when it was seen to hold or run less than before
+    broken: bool = False  # ... and that its minimum did not run any more
 
     @property
     def namespace(self) -> str:

@@ -23,6 +23,7 @@ from kai_ray.controllers.conditions import find
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.controllers.eviction_words import EVICTED, NOTICED
 from kai_ray.controllers.facts import GangFacts
+from kai_ray.controllers.podgroup_status import started
 from kai_ray.podgrouper.outcome import outcome
 from kai_ray.scheduler.snapshot import GPU
 from kai_ray.sight.events import JobEvent, What
@@ -42,10 +43,10 @@ _LOST, _GONE, _WITHOUT = "lost ", "gone ", "without gangs"
 class Lives:
     """Part of Sight, whose keys it uses: "lost ns/name", "gone ns/name", "without gangs"."""
 
-    def __init__(self, controller: str, holds: Callable[[Key], bool]) -> None:
-        """`holds` says whether a gang holds its minimum after the last cycle."""
+    def __init__(self, controller: str, figures: Callable[[Key], list[int] | None]) -> None:
+        """`figures` are those of a gang after the last cycle (facts.py)."""
         self._controller = controller
-        self._holds = holds
+        self._figures = figures
         self._subscribers: tuple[Subscriber, ...] = ()
         self._lives: dict[Key, Life] = {}
         self._of_job: dict[str, dict[Key, Life]] = {}
@@ -278,7 +279,7 @@ class Lives:
         if place != before:
             life.place, life.types = place, self._types(cycle, place)
         seen, life.placed = life.placed, True
-        holds = bool(figures[f.SATISFIED]) and figures[f.PLACED] > 0
+        holds = started(figures)
         if not seen and life.runs:
             self._tell(life, life.since_s, "started", replayed=True)
         if holds and not life.runs:
@@ -286,21 +287,34 @@ class Lives:
         elif life.runs and place.pods > before.pods and holds:
             if seen:
                 self._tell(life, now, "grew")
-            life.lost_s = None
-        elif life.runs and (place.pods < before.pods or not holds) and life.lost_s is None:
-            life.lost_s = now
-            self._due(_LOST, life.key, SETTLE_S)
+            life.lost_s = life.lost_s if life.broken else None
+        elif life.runs and (place.pods < before.pods or not holds):
+            self._lost(life, now)
         elif not life.runs and place.pods != before.pods and seen:
             self._tell(life, now, "grew" if place.pods > before.pods else "shrunk")
+        if life.phase == "ready" and not figures[f.READY]:
+            life.broken = True
+            self._lost(life, now)
+        if seen:
+            self._ready(life, figures)
+        elif life.runs and figures[f.READY] and figures[f.RUNNING]:
+            life.phase = "ready"  # since when is not known
+
+    def _ready(self, life: Life, figures: list[int]) -> None:
         if life.phase == "started" and figures[f.READY] and figures[f.RUNNING]:
             life.phase = "ready"
-            if seen or life.starts == 0:
-                self._tell(life, now, "ready")
+            self._tell(life, self._runtime.clock.now(), "ready")
+
+    def _lost(self, life: Life, now: float) -> None:
+        """It holds or runs less than before; whether it ends is known a moment later."""
+        if life.lost_s is None:
+            life.lost_s = now
+            self._due(_LOST, life.key, SETTLE_S)
 
     def _starts(self, life: Life, now: float) -> None:
         self._forget_wait(life)
         life.phase, life.since_s, life.message = "started", now, ""
-        life.nominated, life.leaving, life.lost_s = False, None, None
+        life.nominated, life.broken, life.leaving, life.lost_s = False, False, None, None
         what: What = "resumed" if life.starts else "started"
         life.starts += 1
         self.started += 1
@@ -385,10 +399,18 @@ class Lives:
         if life is None or life.lost_s is None or not life.runs:
             return
         at_s, life.lost_s = life.lost_s, None
-        if self._holds(key):
+        broken, life.broken = life.broken, False
+        figures = self._figures(key)
+        if figures is not None and started(figures):
             words = life.leaving or ("", "", "")
             life.leaving = None
-            self._tell(life, at_s, "shrunk", words[0], words[1], for_whom=words[2])
+            if not broken:
+                self._tell(life, at_s, "shrunk", words[0], words[1], for_whom=words[2])
+                return
+            reason, message = "PodsReplaced", "pods of its minimum went, and others came for them"
+            self._tell(life, at_s, "interrupted", reason, message)
+            self._starts(life, at_s)
+            self._ready(life, figures)
             return
         owner = self._owner(life)
         if owner is not None and outcome(owner):

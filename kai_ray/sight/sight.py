@@ -14,7 +14,6 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers import facts as f
 from kai_ray.controllers.compose import Control
 from kai_ray.controllers.cycle import Cycle
-from kai_ray.controllers.podgroup_status import started
 from kai_ray.sight.decisions import Decisions
 from kai_ray.sight.figures import (
     CycleFigures,
@@ -55,7 +54,7 @@ class Sight:
     name = "sight"
 
     def __init__(self) -> None:
-        self.lives = Lives(self.name, self._holds)
+        self.lives = Lives(self.name, self._figures_of)
         self.decisions = Decisions(self.lives.of)
         self.gpu = GpuSight()
         self.totals = Totals()
@@ -189,12 +188,12 @@ class Sight:
         self._count += 1
         self.version += 1
 
-    def _holds(self, group: Key) -> bool:
+    def _figures_of(self, group: Key) -> list[int] | None:
         for gangs in self._gangs.values():
             row = gangs.row_of.get(group)
             if row is not None:
-                return started(gangs.figures[:, row].tolist())
-        return False
+                return gangs.figures[:, row].tolist()
+        return None
 
 
 def _sum_up(sums: dict[str, float], seconds: Mapping[str, float]) -> None:
