@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +19,11 @@ from kai_ray.cluster.port import Object
 from kai_ray.console.app import Console
 from kai_ray.console.server import ConsoleServer
 from kai_ray.manager import consoles
+from kai_ray.sdk import manifests
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TOKEN = "a-token-for-tests"
 START_S = 1.8e9
 
@@ -127,6 +131,16 @@ class World(Client):
 
     def run(self, seconds: float = 10) -> None:
         self.cluster.run_for(seconds)
+
+
+def submit(world: World, *paths: Path) -> None:
+    """Creates the objects of manifests."""
+    for document in manifests.read([str(path) for path in paths]):
+        obj = copy.deepcopy(document.object)
+        resource = R.BY_KIND[obj["apiVersion"], obj["kind"]]
+        if resource.namespaced:
+            obj["metadata"].setdefault("namespace", "default")
+        world.cluster.store.create(resource, obj)
 
 
 @contextmanager
