@@ -11,7 +11,7 @@ from kai_ray.cli.output import COLOURS
 from kai_ray.cli.top import tables
 from kai_ray.cli.top.picture import Picture
 from kai_ray.cli.top.screens import Screen, State, cursor_of
-from kai_ray.cli.top.tables import KINDS, TABLES, Bar, Cell, Row
+from kai_ray.cli.top.tables import KINDS, TABLES, Bar, Cell, Row, Table
 
 #: Lines that are no rows: head, tabs, titles, foot.
 FRAME = 4
@@ -117,7 +117,7 @@ def _table(now: Screen, rows: Sequence[Row], look: Look) -> list[Text]:
     table = TABLES[now.kind]
     widths = _widths(table.titles, rows)
     titles: list[Cell] = list(table.titles)
-    head = _line(titles, table.titles, table.right, widths, look)
+    head = _line(titles, table, widths, look)
     head.stylize("bold underline")
     if not rows:
         return [head, Text(f"  nothing matches {now.text!r}" if now.text else "  none", "dim")]
@@ -125,11 +125,7 @@ def _table(now: Screen, rows: Sequence[Row], look: Look) -> list[Text]:
     first = _first(at, len(rows), look.rows)
     lines = [head]
     for number, row in enumerate(rows[first : first + look.rows], first):
-        line = _line(row.cells, table.titles, table.right, widths, look)
-        if number == at:
-            line.pad_right(max(0, look.width - line.cell_len))
-            line.stylize("reverse")
-        lines.append(line)
+        lines.append(_line(row.cells, table, widths, look, "reverse" if number == at else ""))
     return lines
 
 
@@ -153,23 +149,23 @@ def _width(cell: Cell) -> int:
 
 
 def _line(
-    cells: Sequence[Cell],
-    titles: Sequence[str],
-    right: frozenset[str],
-    widths: Sequence[int],
-    look: Look,
+    cells: Sequence[Cell], table: Table, widths: Sequence[int], look: Look, style: str = ""
 ) -> Text:
+    """`style` is for the text and the rest of the line; bars keep their colours."""
     line = Text()
-    for cell, title, width in zip(cells, titles, widths, strict=True):
+    for cell, title, width in zip(cells, table.titles, widths, strict=True):
         if line:
-            line.append(_GAP)
+            line.append(_GAP, style)
         if isinstance(cell, Bar):
             drawn = _blocks(cell, look) if 0 < cell.blocks <= _BLOCKS else _bar(cell, look)
-            drawn.pad_right(width - drawn.cell_len)
+            drawn.append(" " * (width - drawn.cell_len))
             line.append_text(drawn)
             continue
         colour = COLOURS.get(cell.split(",")[-1], "") if title in ("STATUS", "STATE") else ""
-        line.append(cell.rjust(width) if title in right else cell.ljust(width), colour)
+        text = cell.rjust(width) if title in table.right else cell.ljust(width)
+        line.append(text, f"{colour} {style}".strip())
+    if style:
+        line.append(" " * max(0, look.width - line.cell_len), style)
     return line
 
 
@@ -181,7 +177,8 @@ def _bar(bar: Bar, look: Look) -> Text:
     held, own = round(min(bar.held, bar.scale) * unit), round(min(bar.own, bar.scale) * unit)
     if bar.held > 0:
         held = max(1, held)
-    drawn = Text(full * min(held, own), "green")
+    drawn = Text()
+    drawn.append(full * min(held, own), "green")
     drawn.append(full * max(0, held - own), "yellow")
     drawn.append(empty * max(0, own - held), "green dim")
     drawn.append(" " * (_BAR - drawn.cell_len))
@@ -196,7 +193,8 @@ def _blocks(bar: Bar, look: Look) -> Text:
     full, part, empty = ("#", "+", ".") if look.plain else ("■", "◧", "□")
     whole = int(bar.held + 1e-6)
     some = 1 if bar.held - whole > 1e-6 and whole < bar.blocks else 0
-    drawn = Text(full * whole, _of_use(bar.use))
+    drawn = Text()
+    drawn.append(full * whole, _of_use(bar.use))
     drawn.append(part * some, _of_use(bar.use))
     drawn.append(empty * (bar.blocks - whole - some), "dim")
     return drawn
