@@ -145,15 +145,15 @@ class Notifier:
         key = Key(event.namespace, event.group)
         wait, began_s = self._waits.get(key), self._runs.get(key)
         self._follow(key, event)
-        if event.replayed or not self._runtime.leads:
+        if event.replayed or event.what == "waits" or not self._runtime.leads:
             return
-        waited_s = event.at_s - wait.since_s if wait is not None else None
-        ran_s = event.at_s - began_s if began_s is not None else None
-        found = told(event, waited_s, ran_s) if event.what != "waits" else None
-        if found is not None:
-            heard = set[str]()
-            for wish in self._wishes(key, event.queue):
-                if wish.wants(found.kind):
+        wishes = list(self._wishes(key, event.queue))
+        if wishes:
+            waited_s = event.at_s - wait.since_s if wait is not None else None
+            ran_s = event.at_s - began_s if began_s is not None else None
+            found, heard = told(event, waited_s, ran_s), set[str]()
+            for wish in wishes:
+                if found is not None and wish.wants(found.kind):
                     self._tell(wish, found, heard)
         if event.what == "ended":
             self._left.pop(key, None)
