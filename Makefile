@@ -35,7 +35,7 @@ $(VENV)/.base: $(PINS) pyproject.toml | $(PY)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(PIP) install -q -c $(PINS) --build-constraint $(PINS) -e '.[ray]' --group dev
+	$(PIP) install -q -c $(PINS) --build-constraint $(PINS) -e '.[ray,agent]' --group dev
 	@touch $@
 
 install: $(VENV)/.base ## the environment that `kai` runs in
@@ -84,7 +84,7 @@ wheel: dev ## dist/*.whl and dist/*.tar.gz
 lock: dev ## choose new versions for every pin
 	$(PIP) install -q uv
 	$(VENV)/bin/uv pip compile --quiet --universal --upgrade --no-header --no-annotate --no-emit-index-url \
-	  --python-version 3.11 --extra ray --group dev requirements/tools.in pyproject.toml -o $(PINS)
+	  --python-version 3.11 --extra ray --extra agent --group dev requirements/tools.in pyproject.toml -o $(PINS)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

@@ -26,7 +26,10 @@ Word = Annotated[str, Meta(max_length=253)]
 
 
 class GpuProcess(Struct, rename="camel", gc=False, omit_defaults=True):
-    """All processes of one container on one device. Nobody's (no uid) run outside of pods."""
+    """All processes of one container on one device.
+
+    Without a uid they are the node's own (container "(host)"), or it is not known whose they are.
+    """
 
     namespace: Name = ""
     pod: Name = ""
@@ -42,7 +45,7 @@ class MigInstance(Struct, rename="camel", gc=False, omit_defaults=True):
     memory_mib: Count | None = field(default=None, name="memoryMiB")
     used_mib: Count | None = field(default=None, name="usedMiB")
     processes: Annotated[list[GpuProcess], Meta(max_length=MOST_PROCESSES)] = field(
-        default_factory=list
+        default_factory=list[GpuProcess]
     )
 
 
@@ -57,13 +60,15 @@ class GpuDevice(Struct, rename="camel", gc=False):
     healthy: bool = True
     problem: Text = ""
     numa_node: Count | None = None
-    links: Annotated[list[Count], Meta(max_length=MOST_DEVICES)] = field(default_factory=list)
+    links: Annotated[list[Count], Meta(max_length=MOST_DEVICES)] = field(
+        default_factory=list[Count]
+    )
     mig_instances: Annotated[list[MigInstance], Meta(max_length=MOST_INSTANCES)] = field(
-        default_factory=list
+        default_factory=list[MigInstance]
     )
     pods: Annotated[list[Word], Meta(max_length=MOST_PROCESSES)] | None = None
     processes: Annotated[list[GpuProcess], Meta(max_length=MOST_PROCESSES)] = field(
-        default_factory=list
+        default_factory=list[GpuProcess]
     )
 
 
@@ -73,7 +78,9 @@ class GPUNodeStatus(Struct, rename="camel", gc=False):
     source: Literal["nvml", "simulated", ""] = ""
     driver: Word = ""
     problem: Text = ""
-    devices: Annotated[list[GpuDevice], Meta(max_length=MOST_DEVICES)] = field(default_factory=list)
+    devices: Annotated[list[GpuDevice], Meta(max_length=MOST_DEVICES)] = field(
+        default_factory=list[GpuDevice]
+    )
 
 
 class GPUNodeState(Struct, rename="camel", gc=False):

@@ -67,6 +67,8 @@ class BadDevices:
         """An agent that falls silent takes nothing back: only its word, or that it is gone."""
         obj = new if new is not None else old
         assert obj is not None
+        if new is not None and not (new.get("status") or {}).get("devices"):
+            return  # its driver does not answer
         name, found = obj["metadata"]["name"], _unhealthy(new)
         if found != self._broken.get(name, {}):
             self._broken[name] = found

@@ -14,6 +14,9 @@ from kai_ray.api.gpu_state import GpuDevice, GPUNodeStatus, GpuProcess
 from kai_ray.cluster.clock import epoch
 from kai_ray.cluster.port import Object
 
+#: In the place of a container: a process of the node itself, and so of no pod.
+HOST = "(host)"
+
 
 class Use(NamedTuple):
     """One pod on one device. `part` is of the device's time; None = the driver does not say."""
@@ -58,7 +61,7 @@ class DeviceUse(NamedTuple):
     @property
     def strangers(self) -> bool:
         """Whether something runs on it of which nobody knows to which pod it belongs."""
-        return any(not use.uid for use in self.uses)
+        return any(not use.uid and use.container != HOST for use in self.uses)
 
 
 class NodeUse(NamedTuple):
