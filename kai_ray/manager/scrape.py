@@ -18,6 +18,6 @@ def metrics_page(parts: Callable[[], tuple[Composition, Runtime]]) -> Page:
 
     def sources() -> Sources:
         composition, runtime = parts()
-        return Sources(composition.sight, composition.tally, runtime)
+        return Sources(composition.sight, composition.tally, runtime, composition.delivery)
 
     return MetricsPage(SchedulerCollector(sources, version("kai-ray")))

@@ -10,9 +10,10 @@ from prometheus_client.registry import Collector
 
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.runtime import Runtime
-from kai_ray.metrics import gpu_use, kai_names, own_names
+from kai_ray.metrics import gpu_use, kai_names, notifications, own_names
 from kai_ray.metrics.families import counter, gauge
 from kai_ray.metrics.tally import Tally
+from kai_ray.sight.notify import Delivery
 from kai_ray.sight.sight import Sight
 
 
@@ -23,6 +24,7 @@ class Sources:
     sight: Sight
     tally: Tally
     runtime: Runtime
+    delivery: Delivery
 
 
 class SchedulerCollector(Collector):
@@ -46,6 +48,7 @@ class SchedulerCollector(Collector):
         yield from own_names.nodes(sight.nodes)
         yield from own_names.scheduler(sight.totals, tally, _objects(sight))
         yield from gpu_use.families(sight.gpu)
+        yield from notifications.families(found.delivery.figures())
         yield from self._process(found)
 
     def _process(self, found: Sources) -> Iterator[Metric]:
