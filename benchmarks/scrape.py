@@ -32,6 +32,7 @@ def run(figures: Figures, options: dict[str, Any]) -> None:
     from kai_ray.metrics.tally import Tally
     from kai_ray.scheduler import decide
     from kai_ray.sight.figures import cycle_figures
+    from kai_ray.sight.notify import Delivery, NotifyConfig
     from kai_ray.sight.sight import Sight
 
     encoder = Encoder()
@@ -40,11 +41,11 @@ def run(figures: Figures, options: dict[str, Any]) -> None:
     encoded = encoder.snapshot(NOW.timestamp())
     cycle = carried_out(0, encoded, decide(encoded.snapshot))
     runtime = Runtime(MemoryStore(VirtualClock()), VirtualClock())
-    sight, tally = Sight(), Tally()
+    sight, tally, delivery = Sight(), Tally(), Delivery(NotifyConfig())
     tally.watch(sight)
     runtime.add(sight)
     runtime.add(tally)
-    page = MetricsPage(SchedulerCollector(lambda: Sources(sight, tally, runtime), "0"))
+    page = MetricsPage(SchedulerCollector(lambda: Sources(sight, tally, runtime, delivery), "0"))
     page("")  # what is imported and allocated once, here and in the next line
     np.unique(np.zeros(1))
     sight._cycles[""] = cycle
