@@ -94,6 +94,7 @@ class Console:
 
     def close(self) -> None:
         self.live.close()
+        self.door.close()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -79,6 +79,8 @@ class Door(Protocol):
         """Raises Unauthorized."""
         ...
 
+    def close(self) -> None: ...
+
 
 class LocalDoor:
     """One token, for who runs the console on their own machine."""
@@ -94,6 +96,9 @@ class LocalDoor:
         if not hmac.compare_digest(self._token, token.encode("utf-8", "replace")):
             raise Unauthorized("that is not the console's token")
         return self._viewer
+
+    def close(self) -> None:
+        return
 
 
 class Owner:
@@ -147,13 +152,26 @@ class ClusterDoor:
             viewer = self._review(token, viewer)
             with self._lock:
                 if len(self._known) >= MOST_VIEWERS:
-                    self._known = {d: e for d, e in self._known.items() if e[0] > now}
+                    self._forget(now)
                 if len(self._known) >= MOST_VIEWERS:
                     raise TooManyRequests("too many have signed in: try again in a minute")
                 self._known[digest] = (now + BELIEVED_S, viewer)
         if viewer is None:
             raise Unauthorized("the API server does not know that token, or it has expired")
         return viewer
+
+    def close(self) -> None:
+        """Ends the connections that were opened for viewers."""
+        with self._lock:
+            self._forget(float("inf"))
+
+    def _forget(self, now: float) -> None:
+        """Whoever has not been here for a while."""
+        for digest, (until, viewer) in list(self._known.items()):
+            if until <= now:
+                del self._known[digest]
+                if viewer is not None:
+                    viewer.close()
 
     def _review(self, token: str, before: Reviewed | None) -> Reviewed | None:
         review = {"kind": "TokenReview", "spec": {"token": token}, "metadata": {}}
@@ -212,6 +230,12 @@ class Reviewed:
             if self._own is None:
                 self._own = KubePort(self._connection, connections=2, attempts=1)
             return self._own
+
+    def close(self) -> None:
+        with self._lock:
+            if self._own is not None:
+                self._own.close()
+                self._own = None
 
     def _may(self, acts: list[Act]) -> dict[Act, bool]:
         return self._answers.of(acts, self._review)
