@@ -78,7 +78,8 @@ class HistoryFile:
     def tidy(self) -> None:
         """Gives room back to the disk and ends the log of what was written."""
         try:
-            self._db.execute("PRAGMA incremental_vacuum(4096)").fetchall()
+            # As a script: of a statement without columns only the first step would be done.
+            self._db.executescript("PRAGMA incremental_vacuum(8192);")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
             raise HistoryError(words(self.path, error)) from error

@@ -130,12 +130,12 @@ class JobBook:
 
     def _turn(self, job: JobState, event: JobEvent) -> None:
         at_s, payer = event.at_s, Payer(event.queue, event.user, job.kind)
+        if not job.live and event.what != "ended":  # it is there again
+            job.enter(WAITING, at_s)
+            job.ended_s, job.outcome = None, ""
         match event.what:
             case "grouped" | "created":
-                if not job.live:
-                    job.enter(WAITING, at_s)
-                    job.ended_s, job.outcome = None, ""
-                elif job.state == SUSPENDED:
+                if job.state == SUSPENDED:
                     job.enter(WAITING, at_s)
             case "started" | "resumed":
                 job.enter(RUNNING, at_s)
