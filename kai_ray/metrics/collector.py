@@ -48,6 +48,7 @@ class SchedulerCollector(Collector):
         yield from own_names.nodes(sight.nodes)
         yield from own_names.scheduler(sight.totals, tally, _objects(sight))
         yield from gpu_use.families(sight.gpu)
+        yield from tally.job_use.families(sight)
         yield from notifications.families(found.delivery.figures())
         yield from self._process(found)
 

@@ -16,6 +16,7 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.metrics.histogram import Histogram, doubling
+from kai_ray.metrics.job_use import JobUse
 from kai_ray.scheduler.reason import Reason
 from kai_ray.scheduler.snapshot import TaskState
 from kai_ray.sight.events import JobEvent
@@ -63,6 +64,7 @@ class Tally:
         self.pod_wait_ms = Histogram(_KAI_MS)
         self.bind_ms = Histogram(_KAI_MS)
         self.bind_s = Histogram(_STEP_S)
+        self.job_use = JobUse()
         self._waiting: dict[tuple[str, str], tuple[str, float]] = {}
         """(namespace, PodGroup) of a gang that waits -> (queue, since when)."""
         self._evicted: OrderedDict[tuple[str, ...], int] = OrderedDict()
@@ -74,6 +76,7 @@ class Tally:
         sight.subscribe(self._saw_event)
 
     def setup(self, runtime: Runtime) -> None:
+        self.job_use.setup(runtime)
         self._clock = runtime.clock
         self._groups = runtime.informer(kinds.POD_GROUP)
 

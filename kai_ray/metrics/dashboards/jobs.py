@@ -16,7 +16,7 @@ def dashboard() -> dict[str, Any]:
         "kai-ray-jobs",
         "kai-ray / Jobs",
         "Waits and their reasons, starts, evictions and ends.",
-        [_now(), _waits(), _flow(), _ends()],
+        [_now(), _waits(), _flow(), _ends(), [_idle()]],
         [QUEUE, Choice("kind", "Kind", "label_values(kai_job_events_total, kind)")],
     )
 
@@ -116,3 +116,20 @@ def _ends() -> list[Panel]:
             stacked=True,
         ),
     ]
+
+
+def _idle() -> Panel:
+    return Panel(
+        "GPUs held and not used, by job",
+        [
+            Query(
+                "sort_desc(sum by (namespace, name, kind, queue)"
+                f" (kai_job_idle_gpus{{{_OF_QUEUE}}}))",
+                "Idle GPUs",
+            )
+        ],
+        "The jobs that leave most of theirs idle.",
+        kind="table",
+        width=24,
+        renamed={"namespace": "Namespace", "name": "Job", "kind": "Kind", "queue": "Queue"},
+    )

@@ -16,7 +16,7 @@ def dashboard() -> dict[str, Any]:
         "kai-ray-queues",
         "kai-ray / Queues",
         "GPUs of queues: held, asked for, against quota and fair share.",
-        [_overview(), _over_time(), _waiting(), [_table()], _others()],
+        [_overview(), _over_time(), _waiting(), _use(), [_table()], _others()],
         [QUEUE],
     )
 
@@ -114,6 +114,23 @@ def _waiting() -> list[Panel]:
         Panel(
             "Gangs that wait, by reason",
             [Query('sum by (reason) (kai_pending_jobs{queue=~"$queue"})', "{{reason}}")],
+            stacked=True,
+        ),
+    ]
+
+
+def _use() -> list[Panel]:
+    known, used = 'kai_queue_known_gpus{queue=~"$queue"}', 'kai_queue_used_gpus{queue=~"$queue"}'
+    return [
+        Panel(
+            "How well held GPUs are used",
+            [Query(f"{used} / ({known} > 0)", "{{queue}}")],
+            "Mean use of those of which an agent tells it.",
+            unit="percentunit",
+        ),
+        Panel(
+            "GPUs held and not used",
+            [Query(f"{known} - {used}", "{{queue}}")],
             stacked=True,
         ),
     ]

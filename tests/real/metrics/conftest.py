@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kai_ray.cluster import resources as r
+from kai_ray.metrics import job_use
 from tests.parts import debian
 from tests.real.metrics.world import EXAMPLES, RECLAIM, World, watched
 
@@ -14,7 +15,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Two jobs of queue vision have borrowed 24 GPUs; one has left for a job of queue search that
     wanted 8, and waits."""
     debian.need(debian.PROMETHEUS)
-    with watched(tmp_path_factory.mktemp("prometheus")) as made:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        watched(tmp_path_factory.mktemp("prometheus")) as made,
+    ):
+        patch.setattr(job_use, "EVERY_S", 1.0)
         made.submit(EXAMPLES / "queues.yaml")
         made.submit(RECLAIM / "1-borrower.yaml")
         port = made.cluster.client
