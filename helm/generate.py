@@ -18,7 +18,7 @@ import yaml
 from kai_ray.admission.policies import policies
 from kai_ray.admission.webhooks import WebhookConfig, configurations
 from kai_ray.api.crd import crds
-from kai_ray.manager import fence, rights
+from kai_ray.manager import agent_rights, fence, rights
 from kai_ray.metrics.dashboards import dashboards
 
 CHART = Path(__file__).parent / "kai-ray"
@@ -54,6 +54,15 @@ def files() -> dict[str, str]:
         {
             role["metadata"]["name"].removeprefix("@name@-"): role["rules"]
             for role in rights.queue_roles("@name@")
+        }
+    )
+    found["files/agent.yaml"] = _yaml(
+        {
+            "rules": agent_rights.rules(),
+            "policies": [
+                agent_rights.policy("@agent@", "@namespace@", "@agent@"),
+                agent_rights.policy_binding("@agent@"),
+            ],
         }
     )
     for name, dashboard in dashboards().items():

@@ -55,7 +55,8 @@ def _paths(values: Object, at: str = "") -> set[str]:
         if (
             isinstance(value, dict)
             and value
-            and at + key not in ("resources", "priorityClasses.values")
+            and at + key
+            not in ("resources", "priorityClasses.values", "agent.resources", "agent.nodeSelector")
         ):
             found |= _paths(value, f"{at}{key}.")
     return found

@@ -27,6 +27,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* The node agents: their account, rights and DaemonSet. */}}
+{{- define "kai-ray.agent" -}}
+{{- printf "%s-agent" (include "kai-ray.fullname" . | trunc 57 | trimSuffix "-") -}}
+{{- end -}}
+
 {{- define "kai-ray.image" -}}
 {{- with .Values.image -}}
 {{- with .registry }}{{ . }}/{{ end }}{{ .repository }}
@@ -59,5 +64,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
     | replace "@namespace@" $root.Release.Namespace
     | replace "@lease@" (include "kai-ray.fullname" $root)
     | replace "@service@" (include "kai-ray.fullname" $root)
+    | replace "@agent@" (include "kai-ray.agent" $root)
     | replace "@secret@" $root.Values.admission.webhook.secret -}}
 {{- end -}}

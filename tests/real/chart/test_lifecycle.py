@@ -27,6 +27,7 @@ KEPT = {
         for name in (
             "bindrequests.scheduling.run.ai",
             "configs.kai.scheduler",
+            "gpunodestates.kai.scheduler",
             "podgroups.scheduling.run.ai",
             "queues.scheduling.run.ai",
             "schedulingshards.kai.scheduler",
