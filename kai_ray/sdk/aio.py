@@ -292,15 +292,15 @@ class AsyncJob:
         await client.wait([self], until, timeout, progress=progress, failing=failing)
         return self
 
-    async def suspend(self) -> AsyncJob:
+    async def suspend(self, *, wait: bool = True, timeout: float = 600.0) -> AsyncJob:
         """As `Job.suspend`.
 
         >>> import asyncio
         >>> job = kai.submit(kai_ray.BatchJob("a2", image="busybox"), queue="vision").aio
         >>> asyncio.run(job.suspend())
-        AsyncJob(job/a2 in default: Submitted)
+        AsyncJob(job/a2 in default: Suspended)
         """
-        await self._beside(self.sync.suspend)
+        await self._beside(lambda: self.sync.suspend(wait=wait, timeout=timeout))
         return self
 
     async def resume(self) -> AsyncJob:

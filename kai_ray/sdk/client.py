@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -173,15 +174,16 @@ class Client:
             return
         fitting: list[str] = []
         levels: set[str] = set()
-        named: dict[str, str] = {}
         for topology in self.port.list(R.TOPOLOGY).items:
-            known: dict[str, str] = {}
-            for level in (topology.get("spec") or {}).get("levels") or []:
-                known |= {v: v for v in (level.get("nodeLabel"), level.get("alias")) if v}
-            levels |= set(known)
-            if set(wanted.levels) <= set(known):
+            known = {
+                name
+                for level in (topology.get("spec") or {}).get("levels") or []
+                for name in (level.get("nodeLabel"), level.get("alias"))
+                if name
+            }
+            levels |= known
+            if known.issuperset(wanted.levels):
                 fitting.append(topology["metadata"]["name"])
-                named = known
         if len(fitting) != 1:
             found = (
                 f"{len(fitting)} have: {', '.join(sorted(fitting))}"
@@ -193,9 +195,7 @@ class Client:
                 why=found,
                 python='topology=kai_ray.Topology("NAME", required=…)',
             )
-        given["topology"] = Topology(
-            fitting[0], named.get(wanted.required, ""), named.get(wanted.preferred, "")
-        )
+        given["topology"] = replace(wanted, name=fitting[0])
 
     # ------------------------------------------------------------------ jobs
 

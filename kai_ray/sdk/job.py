@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from kai_ray.cluster.port import Conflict as Taken
 from kai_ray.cluster.port import NotFound as Gone
 from kai_ray.cluster.port import Object, Resource
 from kai_ray.cluster.suspension import is_suspended
@@ -311,14 +311,19 @@ class Job:
     # ------------------------------------------------------------------ what can be done with it
 
     @told
-    def suspend(self) -> Job:
+    def suspend(self, *, wait: bool = True, timeout: float = 600.0) -> Job:
         """Stops it and gives its GPUs back, by the means of its kind. Raises CannotSuspend.
+
+        `wait`: returns when its pods have ended, which may take their grace period.
 
         >>> job = kai.submit(kai_ray.BatchJob("night", image="busybox", gpus=1), queue="vision")
         >>> job.suspend().status
         <Status.SUSPENDED: 'Suspended'>
         """
-        return self._switch(True)
+        self._switch(True)
+        if wait:
+            self._until(Status.SUSPENDED, timeout, "is not suspended")
+        return self
 
     @told
     def resume(self) -> Job:
@@ -347,15 +352,24 @@ class Job:
         >>> job.status
         <Status.DELETED: 'Deleted'>
         """
+        try:
+            self.client.port.delete(self.resource, self.name, self.namespace, uid=self.uid)
+        except (Gone, Taken):
+            if self.look().status is not Status.DELETED:  # else it, or its name, is gone already
+                raise
+        self.client.rows.forget()
+        if wait:
+            self._until(Status.DELETED, timeout, "is still there")
+
+    def _until(self, wanted: Status, timeout: float, words: str) -> None:
         client = self.client
-        with suppress(Gone):
-            client.port.delete(self.resource, self.name, self.namespace, uid=self.uid)
-        client.rows.forget()
         began = client.pace.now()
-        while wait and self.look().status is not Status.DELETED:
+        while (status := self.look().status) not in (wanted, Status.DELETED):
+            if wanted is Status.SUSPENDED and status.ended:
+                return  # it has ended by itself meanwhile
             if client.pace.now() - began >= timeout:
                 raise WaitTimeout(
-                    f"{self.ref} is still there after {timeout:g} s",
+                    f"{self.ref} {words} after {timeout:g} s",
                     why="a finalizer or a grace period holds it",
                     command=f"kai describe job {self.ref} -n {self.namespace}",
                 )

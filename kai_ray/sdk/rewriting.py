@@ -31,6 +31,18 @@ def with_options(manifest: Object, given: dict[str, Any]) -> Object:
     if not given:
         return manifest
     obj = copy.deepcopy(manifest)
+    try:
+        _write(obj, given)
+    except (TypeError, AttributeError, KeyError, IndexError, ValueError) as error:
+        raise InvalidManifest(
+            f"{obj['kind']} {_name(obj)} is not shaped as its kind is",
+            why=f"{type(error).__name__}: {error}",
+            python="submit it without options to hear from the API server what is wrong",
+        ) from error
+    return obj
+
+
+def _write(obj: Object, given: dict[str, Any]) -> None:
     meta = obj["metadata"]
     labels = scheduling.workload_labels(given)
     if labels:
@@ -43,7 +55,6 @@ def with_options(manifest: Object, given: dict[str, Any]) -> Object:
     pod_notes = scheduling.pod_annotations(given)
     if pod_notes:
         _share(obj, pod_notes)
-    return obj
 
 
 def pod_templates(obj: Object) -> Iterator[Template]:

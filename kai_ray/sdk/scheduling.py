@@ -210,12 +210,15 @@ def _check_numbers(given: dict[str, Any]) -> None:
         )
     for name in ("gpu_memory", "gpu_devices", "min_workers", "max_workers"):
         value = given.get(name)
-        if value is not None and (not _is_number(value) or value != int(value) or value < 1):
+        if value is not None and not (_is_number(value) and value >= 1 and value % 1 == 0):
             raise InvalidManifest(f"{name}={value!r} is no whole number of 1 or more")
     if fraction is not None and "gpu_memory" in given:
         raise InvalidManifest("gpu_fraction and gpu_memory say the same: give one of them")
     if "gpu_devices" in given and fraction is None and "gpu_memory" not in given:
         raise InvalidManifest("gpu_devices needs gpu_fraction or gpu_memory beside it")
+    for name in ("gpu_memory", "gpu_devices", "min_workers", "max_workers"):
+        if name in given:
+            given[name] = int(given[name])
     least, most = given.get("min_workers"), given.get("max_workers")
     if least and most and least > most:
         raise InvalidManifest(f"min_workers={least} is more than max_workers={most}")

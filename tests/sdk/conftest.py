@@ -10,6 +10,7 @@ import pytest
 import kai_ray
 from kai_ray.cluster.clock import VirtualClock
 from kai_ray.sdk.client import Client
+from kai_ray.sdk.pace import EmbeddedPace
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
@@ -28,6 +29,17 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield made
 
 
+class Patience(EmbeddedPace):
+    """Virtual time that ends, so that a wait in vain fails its test."""
+
+    looks = 3000
+
+    def sleep(self, seconds: float) -> None:
+        self.looks -= 1
+        assert self.looks, "this has been waited for in vain"
+        super().sleep(seconds)
+
+
 @pytest.fixture
 def kai(cluster: EmbeddedCluster) -> Client:
-    return kai_ray.connect(cluster)
+    return Client(cluster.client, "default", Patience(cluster), "this test")
