@@ -72,12 +72,13 @@ class Client:
 
     def get(self, path: str, **headers: str | None) -> Any:
         """The answer to a question that is in order."""
-        answer = self.send("GET", f"/api/v1{path}", **headers)
+        answer = self.send("GET", f"/api/v1{path}", None, **headers)
         assert answer.status == 200, answer.body
         return answer.json
 
     def write(self, method: str, path: str, body: Any, **headers: str | None) -> Answer:
-        return self.send(method, f"/api/v1{path}", json.dumps(body).encode(), **headers)
+        encoded = json.dumps(body).encode()
+        return self.send(method, f"/api/v1{path}", encoded, **headers)
 
 
 @dataclass
@@ -106,7 +107,7 @@ class World(Client):
         **labels: str,
     ) -> None:
         self.namespace(namespace)
-        container = {"name": "c", "image": "busybox"}
+        container: Object = {"name": "c", "image": "busybox"}
         container |= {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}} if gpus else {}
         template = {
             "metadata": {"annotations": {"kai.scheduler/sim-run-time": f"{runs_s:g}s"}},
@@ -117,7 +118,7 @@ class World(Client):
             },
         }
         spec = {"parallelism": pods, "completions": pods, "template": template}
-        meta = {"name": name, "namespace": namespace}
+        meta: Object = {"name": name, "namespace": namespace}
         meta["labels"] = {"kai.scheduler/queue": queue, **labels}
         notes = {"kai.scheduler/batch-min-member": str(pods)}
         meta["annotations"] = notes
