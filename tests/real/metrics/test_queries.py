@@ -135,10 +135,8 @@ def test_the_use_of_gpus_is_shown_by_the_node(world: World) -> None:
 
 
 def test_the_use_of_gpus_is_shown_by_the_queue_and_by_who_wastes_them(world: World) -> None:
-    ask = world.prometheus.value
     world.prometheus.until('kai_queue_known_gpus{queue="vision"}', lambda v: v == 16)
-    used = ask('kai_queue_used_gpus{queue="vision"}')
-    assert used is not None and 0 < used <= 16
+    world.prometheus.until('kai_queue_used_gpus{queue="vision"}', lambda v: 0 < v <= 16)
     idle = world.prometheus.ask('kai_job_idle_gpus{kind="PyTorchJob",namespace="default"}')
     assert [sample.labels["name"] for sample in idle] == ["depth"]
     assert 0 < idle[0].value < 16
