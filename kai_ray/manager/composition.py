@@ -17,7 +17,7 @@ from kai_ray.history.journal import HistorySettings
 from kai_ray.manager.config import ManagerConfig
 from kai_ray.metrics.tally import Tally
 from kai_ray.podgrouper.controller import Podgrouper
-from kai_ray.sight.notify import Delivery, Notifier
+from kai_ray.sight.notify import Delivery, Notifier, Outbox
 from kai_ray.sight.recorder import Recorder
 from kai_ray.sight.sight import Sight
 
@@ -47,7 +47,9 @@ class Composition:
             only=config.only_shard,
             watcher=self.sight,
         )
-        self.delivery = Delivery(config.notify)
+        self.delivery = Delivery(config.notify, outbox=_outbox(config))
+        if "scheduler" in chosen:
+            self.delivery.resume()
         self.notifier = Notifier(self.sight, self.delivery, config.only_shard)
 
     def controllers(self) -> list[Controller]:
@@ -70,6 +72,11 @@ class Composition:
         if self.recorder is not None:
             self.recorder.close()
         self.delivery.stop()
+
+
+def _outbox(config: ManagerConfig) -> Outbox | None:
+    shard = f"-{config.only_shard}" if config.only_shard else ""
+    return Outbox(config.state / f"notifications{shard}.json") if config.state else None
 
 
 def _recorder(config: ManagerConfig, sight: Sight) -> Recorder | None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kai_ray.sight.notify import Channel, Delivery, NotifyConfig
-from kai_ray.sight.notify.delivery import Limits
+from kai_ray.sight.notify.lanes import Limits
 from kai_ray.sight.notify.message import Message, body, escaped
 from tests.notify.webhooks import hanging, until, webhook
 from tests.real.pki import Authority
@@ -97,7 +97,7 @@ def test_a_webhook_that_hangs_holds_up_nobody(opened: Open, drip: bytes) -> None
             delivery.send(stuck, about(f"j{number}"))
         delivery.send(hook.url, about("other"))
         assert time.monotonic() - began < 0.2
-        until(lambda: len(hook.bodies) == 1)
+        until(lambda: delivery.figures().sent == 1)
         until(lambda: delivery.figures().retried > 0)
         assert "within 0.3 s" in delivery.figures().problems[0][1]
         assert delivery.figures().waiting == 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kai_ray.sight.notify.config import Channel, NotifyConfig, NotifyConfigError
 from kai_ray.sight.notify.delivery import Delivery, DeliveryFigures
 from kai_ray.sight.notify.notifier import Notifier
+from kai_ray.sight.notify.outbox import Outbox
 
 __all__ = [
     "Channel",
@@ -13,4 +14,5 @@ __all__ = [
     "Notifier",
     "NotifyConfig",
     "NotifyConfigError",
+    "Outbox",
 ]

@@ -1,9 +1,8 @@
 """Bringing messages to webhooks, in threads of their own: who hands one over never waits.
 
-Each target has a lane: bounded, in order, one request at a time, with back-off. What comes in while
-a target is slow goes out together. A target that hangs costs one worker until the deadline, and
-others go first after that; one worker serves the operator's channels only, so that addresses in
-annotations of jobs, however many, cannot keep those waiting.
+A target that hangs costs one worker until the deadline, and others go first after that; one worker
+serves the operator's channels only, so that addresses in annotations of jobs, however many, cannot
+keep those waiting. What comes in while a target is slow goes out together.
 """
 
 from __future__ import annotations
@@ -12,16 +11,18 @@ import logging
 import random
 import ssl
 import threading
-from collections import OrderedDict, deque
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kai_ray.cluster.clock import steady_s
 from kai_ray.sight.notify import message as words
 from kai_ray.sight.notify.address import Address, AddressError, judged, label, places
 from kai_ray.sight.notify.config import NotifyConfig
+from kai_ray.sight.notify.lanes import Lane, Lanes, Limits
 from kai_ray.sight.notify.message import Message
+from kai_ray.sight.notify.outbox import Outbox, Parcel
 from kai_ray.sight.notify.post import Answer, PostError, post
 
 log = logging.getLogger(__name__)
@@ -31,21 +32,6 @@ _LARGEST_URL_FILE = 4096
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 Post = Callable[[Address, Sequence[str], bytes, float, ssl.SSLContext | None], Answer]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long is tried, and how much is kept meanwhile."""
-
-    deadline_s: float = 10.0
-    first_retry_s: float = 1.0
-    last_retry_s: float = 300.0
-    keep_s: float = 3600.0
-    """A message that could not be brought for so long is given up."""
-    lane: int = 500
-    lanes: int = 1000
-    workers: int = 4
-    """At least 2: the first serves channels only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,88 +52,81 @@ class DeliveryFigures:
     """(channel or host, what is wrong) of targets that fail at present."""
 
 
-#: When it was handed over, and what.
-_Entry = tuple[float, Message]
-
-
-@dataclass(slots=True)
-class _Lane:
-    target: str
-    queue: deque[_Entry] = field(default_factory=deque)
-    flying: list[_Entry] = field(default_factory=list)
-    due_s: float = 0.0
-    failures: int = 0
-    problem: str = ""
-
-    @property
-    def waiting(self) -> int:
-        return len(self.queue) + len(self.flying)
-
-
 class Delivery:
-    """`send` from any thread; the workers start with the first message."""
+    """`send` from any thread; the workers start with the first message.
+
+    `outbox` keeps what is on its way; what is in it goes out after `resume`.
+    """
 
     def __init__(
-        self, config: NotifyConfig, limits: Limits | None = None, send: Post = post
+        self,
+        config: NotifyConfig,
+        limits: Limits | None = None,
+        send: Post = post,
+        outbox: Outbox | None = None,
     ) -> None:
         self.config = config
         self.limits = limits or Limits()
         self._post = send
-        self._lanes: OrderedDict[str, _Lane] = OrderedDict()
+        self._outbox = outbox
+        self._lanes = Lanes(self.limits)
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._stopping = False
-        self._count = dict.fromkeys(("sent", "retried", "refused", "expired", "dropped"), 0)
+        self._sent = self._retried = self._refused = 0
         self._tls: ssl.SSLContext | None = None
+        self._unsaved = False
+        self._saved_s = 0.0
+        self._saving = threading.Lock()
 
     def send(self, target: str, message: Message) -> None:
         """Takes a message for a channel or an address; never waits, never fails."""
-        with self._changed:
-            if self._stopping:
-                return
-            lane = self._lanes.get(target) or self._new_lane(target)
-            if lane is None:
-                self._count["dropped"] += 1
-                return
-            lane.queue.append((steady_s(), message))
-            self._trim(lane)
-            self._start()
-            self._changed.notify_all()
+        self._take(target, message, steady_s())
+
+    def resume(self) -> None:
+        """Goes on with what the process before has left."""
+        parcels = self._outbox.load() if self._outbox is not None else []
+        for parcel in parcels:
+            age_s = max(0.0, time.time() - parcel.made_s)
+            self._take(parcel.target, parcel.message, steady_s() - age_s)
 
     def figures(self) -> DeliveryFigures:
         with self._changed:
-            waiting = sum(lane.waiting for lane in self._lanes.values())
-            problems = [(_label(a.target), a.problem) for a in self._lanes.values() if a.problem]
-            return DeliveryFigures(**self._count, waiting=waiting, problems=tuple(sorted(problems)))
+            problems = {(_label(lane.target), lane.problem) for lane in self._lanes if lane.problem}
+            return DeliveryFigures(
+                sent=self._sent,
+                retried=self._retried,
+                refused=self._refused,
+                expired=self._lanes.expired,
+                dropped=self._lanes.dropped,
+                waiting=self._lanes.waiting,
+                problems=tuple(sorted(problems)),
+            )
 
     def stop(self, grace_s: float = 2.0) -> None:
         """Ends the workers; what is due has `grace_s` to go out. May be called twice."""
         end_s = steady_s() + grace_s
         with self._changed:
-            while self._threads and steady_s() < end_s and any(map(_at_once, self._lanes.values())):
+            while self._threads and steady_s() < end_s and any(map(_may_go_out, self._lanes)):
                 self._changed.wait(max(0.0, end_s - steady_s()))
             self._stopping = True
             self._changed.notify_all()
         for thread in self._threads:
             thread.join(timeout=max(0.0, end_s - steady_s()) + 0.1)
         self._threads = []
+        if self._unsaved:
+            self._save()
 
-    # ------------------------------------------------------------------ lanes
+    def _take(self, target: str, message: Message, at_s: float) -> None:
+        with self._changed:
+            if self._stopping:
+                return
+            self._lanes.add(target, (at_s, message))
+            self._unsaved = True
+            self._start()
+            self._changed.notify_all()
 
-    def _new_lane(self, target: str) -> _Lane | None:
-        if len(self._lanes) >= self.limits.lanes:
-            empty = next((t for t, lane in self._lanes.items() if not lane.waiting), None)
-            if empty is None:
-                return None
-            del self._lanes[empty]
-        lane = self._lanes[target] = _Lane(target)
-        return lane
-
-    def _trim(self, lane: _Lane) -> None:
-        """The newest stay."""
-        while lane.queue and lane.waiting > self.limits.lane:
-            lane.queue.popleft()
-            self._count["dropped"] += 1
+    # ------------------------------------------------------------------ workers
 
     def _start(self) -> None:
         if self._threads:
@@ -160,46 +139,53 @@ class Delivery:
             thread.start()
 
     def _work(self, channels_only: bool) -> None:
-        while True:
+        while not self._stopping:
+            lane = self._wait(channels_only)
+            if lane is not None:
+                self._bring(lane)
+            if self._save_in_s() == 0.0 and not self._stopping:  # then the file may be another's
+                self._save()
+
+    def _wait(self, channels_only: bool) -> Lane | None:
+        """The lane to serve, its messages taken; None: there may be one now, or a file to write."""
+        with self._changed:
+            lane, wait_s = self._lanes.next(steady_s(), channels_only=channels_only)
+            if lane is not None:
+                self._lanes.take_off(lane)
+                return lane
+            waits = [w for w in (wait_s, self._save_in_s()) if w is not None]
+            if not self._stopping and 0.0 not in waits:
+                self._changed.wait(min(waits, default=None))
+            return None
+
+    # ------------------------------------------------------------------ what is kept
+
+    def _save_in_s(self) -> float | None:
+        """Until it is time to; None: there is nothing new."""
+        if self._outbox is None or not self._unsaved:
+            return None
+        return max(0.0, self._saved_s + self.limits.save_s - steady_s())
+
+    def _save(self) -> None:
+        """Never two at a time."""
+        if self._outbox is None or not self._saving.acquire(blocking=self._stopping):
+            return
+        try:
             with self._changed:
-                lane = None
-                while lane is None:
-                    if self._stopping:
-                        return
-                    lane, wait_s = self._next(channels_only)
-                    if lane is None:
-                        self._changed.wait(wait_s)
-                while lane.queue and len(lane.flying) < words.MOST_AT_ONCE:
-                    lane.flying.append(lane.queue.popleft())
-            self._bring(lane)
-
-    def _next(self, channels_only: bool) -> tuple[_Lane | None, float | None]:
-        """The lane to serve now, or how long there is none; None: until something comes."""
-        now_s = steady_s()
-        best: tuple[tuple[bool, int, float], _Lane] | None = None
-        soonest: float | None = None
-        for lane in self._lanes.values():
-            self._expire(lane, now_s)
-            if not lane.queue or lane.flying or (channels_only and "://" in lane.target):
-                continue
-            if lane.due_s > now_s:
-                soonest = lane.due_s if soonest is None else min(soonest, lane.due_s)
-                continue
-            order = ("://" in lane.target, lane.failures, lane.due_s)
-            if best is None or order < best[0]:
-                best = (order, lane)
-        if best is not None:
-            return best[1], 0.0
-        return None, None if soonest is None else soonest - now_s
-
-    def _expire(self, lane: _Lane, now_s: float) -> None:
-        while lane.queue and lane.queue[0][0] + self.limits.keep_s < now_s:
-            lane.queue.popleft()
-            self._count["expired"] += 1
+                self._unsaved, self._saved_s = False, steady_s()
+                ahead_s = time.time() - self._saved_s
+                parcels = [
+                    Parcel(lane.target, at_s + ahead_s, message)
+                    for lane in self._lanes
+                    for at_s, message in (*lane.flying, *lane.queue)
+                ]
+            self._outbox.save(parcels)
+        finally:
+            self._saving.release()
 
     # ------------------------------------------------------------------ one request
 
-    def _bring(self, lane: _Lane) -> None:
+    def _bring(self, lane: Lane) -> None:
         final, problem, retry_s = False, "", None
         try:
             address = self._address(lane.target)
@@ -222,21 +208,21 @@ class Delivery:
             final, problem = True, repr(error)
         self._note(lane, final, problem, retry_s)
 
-    def _note(self, lane: _Lane, final: bool, problem: str, retry_s: float | None) -> None:
+    def _note(self, lane: Lane, final: bool, problem: str, retry_s: float | None) -> None:
         if problem and problem != lane.problem:
             log.warning("notifications to %s: %s", _label(lane.target), problem)
         with self._changed:
             lane.problem = problem
-            if not problem or final:
-                lane.failures, lane.due_s = 0, 0.0
-                self._count["refused" if problem else "sent"] += len(lane.flying)
+            if not problem:
+                self._sent += self._lanes.land(lane)
+            elif final:
+                self._refused += self._lanes.land(lane)
             else:
-                self._count["retried"] += 1
+                self._retried += 1
                 lane.failures += 1
-                lane.due_s = steady_s() + self._pause_s(lane.failures, retry_s)
-                lane.queue.extendleft(reversed(lane.flying))
-            lane.flying = []
-            self._trim(lane)
+                due_s = steady_s() + self._pause_s(lane.failures, retry_s)
+                self._lanes.turn_back(lane, due_s)
+            self._unsaved = True
             self._changed.notify_all()
 
     def _pause_s(self, failures: int, retry_s: float | None) -> float:
@@ -261,13 +247,14 @@ class Delivery:
         if address.scheme != "https":
             return None
         if self._tls is None:
-            self._tls = ssl.create_default_context()
+            made = ssl.create_default_context()
             if self.config.ca_file:
-                self._tls.load_verify_locations(self.config.ca_file)
+                made.load_verify_locations(self.config.ca_file)
+            self._tls = made
         return self._tls
 
 
-def _at_once(lane: _Lane) -> bool:
+def _may_go_out(lane: Lane) -> bool:
     """Whether it has something to bring that is not waiting for a retry."""
     return lane.waiting > 0 and lane.failures == 0
 
