@@ -7,6 +7,7 @@ wrong. After a restart the book goes on from the rows of jobs that had not ended
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ class JobBook:
         self._live: dict[str, JobState] = {}
         self._ended: dict[str, JobState] = {}  # and not written yet
         self._dirty: dict[int, JobState] = {}
-        self._events: list[tuple[Any, ...]] = []
+        self._events: deque[tuple[Any, ...]] = deque()
         self._spending = Spending()
         self._next_id = 1
         self.lost = 0
@@ -193,7 +194,7 @@ class JobBook:
             )
         )
         if len(self._events) > MOST_EVENTS:
-            del self._events[0]
+            self._events.popleft()
             self.lost += 1
 
     def gone(self, present: set[str], at_s: float, counted_s: float) -> int:
@@ -278,14 +279,14 @@ class JobBook:
         if self._dirty:
             made.append((PUT, [job.row() for job in self._dirty.values()]))
         if self._events:
-            made.append((_EVENT, self._events))
+            made.append((_EVENT, list(self._events)))
         if self._spending:
             made.append((ADD, list(self._spending.rows())))
         return made
 
     def written(self) -> None:
         self._dirty, self._ended = {}, {}
-        self._events = []
+        self._events.clear()
         self._spending.clear()
 
 

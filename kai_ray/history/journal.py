@@ -115,10 +115,11 @@ class Journal:
 
     def commit(self) -> bool:
         """Writes what the file lacks, as a whole. False: later, `problem` says why."""
-        self._tell_losses()
         statements = [*self.jobs.statements(), *self.samples.statements()]
-        if self._notes:
-            statements.append((_NOTE, list(self._notes)))
+        lost = self.jobs.lost + self.samples.lost
+        notes = [*self._notes, *self._losses(lost)]
+        if notes:
+            statements.append((_NOTE, notes))
         statements.append((_FACT, [("counted_s", self.counted_s)]))
         try:
             self._file.write_all(statements)
@@ -127,18 +128,17 @@ class Journal:
             return False
         self.jobs.written()
         self.samples.written()
-        self._notes = []
+        self._notes, self._lost = [], lost
         if self.problem:
             log.info("history file %s is written again", self.settings.path)
         self.problem = ""
         return True
 
-    def _tell_losses(self) -> None:
-        lost = self.jobs.lost + self.samples.lost
-        if lost > self._lost:
-            text = f"{lost - self._lost} records are lost: the file could not be written for long"
-            self.note(self._last_s, text)
-            self._lost = lost
+    def _losses(self, lost: int) -> list[tuple[float, str]]:
+        if lost == self._lost:
+            return []
+        text = f"{lost - self._lost} records are lost: the file could not be written for long"
+        return [(self._last_s, text)]
 
     def _failed(self, error: HistoryError) -> None:
         if str(error) != self.problem:

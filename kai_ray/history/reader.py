@@ -276,6 +276,8 @@ class HistoryReader:
         if not self.path.exists():
             mend = "there is none yet: run the scheduler with --state, or name the file that it has"
             raise HistoryError(f"history file {self.path}: {mend}")
+        if self.path.is_dir():
+            raise HistoryError(f"history file {self.path}: it is a folder: name the file in it")
         db = None
         try:
             uri = f"file:{quote(str(self.path.absolute()))}?mode=ro"

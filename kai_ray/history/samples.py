@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ class Samples:
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], int] = {}
         self._new: list[tuple[int, str, str]] = []
-        self._pending: list[tuple[str, int, int, bytes]] = []
+        self._pending: deque[tuple[str, int, int, bytes]] = deque()
         self._rolled: dict[tuple[str, int], int] = {}  # -> start of the next bucket
         self.lost = 0
         """Samples that were given up since they could not be written for too long."""
@@ -55,7 +56,7 @@ class Samples:
         at = int(at_s // step) * step
         self._pending.append((family.name, step, at, pack(ids, values)))
         if len(self._pending) > MOST_SAMPLES:
-            del self._pending[0]
+            self._pending.popleft()
             self.lost += 1
 
     def _id(self, family: str, name: str) -> int:
@@ -74,7 +75,8 @@ class Samples:
         return made
 
     def written(self) -> None:
-        self._new, self._pending = [], []
+        self._new = []
+        self._pending.clear()
 
     # ------------------------------------------------------------------ roll-ups
 

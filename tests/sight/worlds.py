@@ -20,8 +20,18 @@ class World:
     """`run` moves the clock; `told` are the events so far."""
 
     def __init__(self, shape: str = "2x4", state: Path | None = None, **more: Any) -> None:
+        """`gpu_use_s`: how often a simulated node tells what its GPUs do; else never."""
         clock = more.pop("clock", None) or VirtualClock()
-        self.cluster = EmbeddedCluster(ClusterConfig.short(shape), clock, state, **more)
+        period_s = more.pop("gpu_use_s", None)
+        config = ClusterConfig.short(shape)
+        if period_s is not None:
+            config = ClusterConfig.of(
+                {
+                    "nodePools": [{"name": "node", "count": 1, "gpus": 4}],
+                    "gpuUse": {"periodSeconds": period_s},
+                }
+            )
+        self.cluster = EmbeddedCluster(config, clock, state, **more)
         self.sight = self.cluster.composition.sight
         self.told: list[JobEvent] = []
         self.sight.subscribe(self.told.append)
@@ -52,11 +62,13 @@ class World:
         least: int | None = None,
         exit_code: int = 0,
         tries: int = 0,
+        use: str = "",
         user: str = "ada",
     ) -> Object:
         """A Job of which `least` pods must run together; all of them, unless said."""
         labels = {L.QUEUE: queue, L.USER: user}
         notes = {L.RUN_TIME: f"{seconds}s", L.EXIT_CODE: str(exit_code)}
+        notes |= {L.SIM_GPU_USE: use} if use else {}
         container = {"name": "main", "image": "x", "resources": {"limits": {L.NVIDIA_GPU: gpus}}}
         made = {
             "metadata": {
