@@ -7,9 +7,8 @@ other sites cannot send, and a write carries a second header that a proxy would 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import hashlib
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,16 +21,14 @@ from starlette.types import Receive, Scope, Send
 
 from kai_ray.cluster.port import (
     ApiError,
-    BadRequest,
     Forbidden,
-    Invalid,
     NotFound,
     TooManyRequests,
     Unauthorized,
 )
-from kai_ray.console import shapes
+from kai_ray.console.answers import TooLarge, WrongMethod, encoded, packs, read_body, refusal, sent
 from kai_ray.console.api.session import session
-from kai_ray.console.asking import Ask, Refused, Text, cause_of
+from kai_ray.console.asking import Ask, Refused
 from kai_ray.console.clusters import Clusters
 from kai_ray.console.files import Files
 from kai_ray.console.live import Live
@@ -41,13 +38,12 @@ from kai_ray.console.viewers import Door, Viewer
 
 log = logging.getLogger(__name__)
 
-BODY_LIMIT = 64 * 1024
 HEAD_LIMIT = 32 * 1024
-BODY_S = 10.0
 WORKERS = 4
 #: Requests of operations that may wait for a worker.
 QUEUED = 64
-PACK_FROM = 1024
+#: How often, and how many times, a cluster is looked at that does not answer yet.
+WARM_S, WARM_TRIES = 1.0, 300
 GUARD = "x-kai-request"
 
 SECURITY = {
@@ -64,14 +60,6 @@ SECURITY = {
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-class TooLarge(ApiError):
-    code, reason = 413, "RequestEntityTooLarge"
-
-
-class WrongMethod(ApiError):
-    code, reason = 405, "MethodNotAllowed"
-
-
 class Console:
     """`clusters` are shown to whom `door` lets in. `hosts`: the only names to be called by."""
 
@@ -85,14 +73,29 @@ class Console:
         self._files = Files()
         self._workers = ThreadPoolExecutor(WORKERS, "kai-console")
         self._waiting = 0
+        self._closed = threading.Event()
         self._document: bytes | None = None
 
     def open(self) -> None:
         """Begins to look at what there is, before anybody asks."""
         for cluster in self.clusters:
             cluster.health()
+        threading.Thread(target=self._warm, name="kai-console-warm", daemon=True).start()
+
+    def _warm(self) -> None:
+        """Makes all rows once, so that the first page does not wait for them."""
+        waiting = list(self.clusters)
+        for _ in range(WARM_TRIES):
+            for cluster in [c for c in waiting if c.health()[0].ok]:
+                waiting.remove(cluster)
+                view = cluster.view()
+                view.jobs.rows()
+                view.nodes.rows()
+            if not waiting or self._closed.wait(WARM_S):
+                return
 
     def close(self) -> None:
+        self._closed.set()
         self.live.close()
         self.door.close()
         self._workers.shutdown(wait=False, cancel_futures=True)
@@ -173,8 +176,8 @@ class Console:
         ask = Ask(self.clusters, viewer, names, dict(request.query_params), body)
         if operation.writes and not ask.cluster.home:
             raise Forbidden(f"context {ask.cluster.name} is shown read-only")
-        answer = await self._worked(lambda: _encoded(operation.run(ask)))
-        return _sent(request, *answer)
+        answer = await self._worked(lambda: encoded(operation.run(ask)))
+        return sent(request, *answer)
 
     async def _session(self, request: Request) -> Response:
         def made() -> bytes:
@@ -183,7 +186,7 @@ class Console:
                 viewer = self._viewer(request)
             return msgspec.json.encode(session(self.clusters, self.door, viewer))
 
-        return _sent(request, await self._worked(made), "application/json")
+        return sent(request, await self._worked(made), "application/json")
 
     async def _live(self, request: Request, viewer: Viewer) -> Response:
         cluster = self.clusters.named(request.query_params.get("context") or "")
@@ -202,7 +205,7 @@ class Console:
     def _openapi(self, request: Request) -> Response:
         if self._document is None:
             self._document = msgspec.json.encode(document())
-        return _sent(request, self._document, "application/json")
+        return sent(request, self._document, "application/json")
 
     def _page(self, request: Request, path: str) -> Response:
         if request.method not in ("GET", "HEAD"):
@@ -214,7 +217,7 @@ class Console:
         if request.headers.get("if-none-match") == file.etag:
             return Response(b"", 304, headers)
         body = file.body
-        if _packs(request):
+        if packs(request):
             body, headers["Content-Encoding"] = file.packed, "gzip"
         return Response(body, 200, headers, media_type=file.media_type)
 
@@ -241,68 +244,3 @@ def _operation(method: str, parts: list[str]) -> tuple[Operation, dict[str, str]
     if others:
         raise WrongMethod(f"use {' or '.join(sorted(others))} there")
     raise NotFound(f"there is nothing at {PREFIX}/{'/'.join(parts)[:200]}")
-
-
-async def read_body(request: Request) -> bytes:
-    """At most BODY_LIMIT bytes, within BODY_S. Raises TooLarge before all of it has come."""
-    stated = request.headers.get("content-length") or ""
-    if stated.isdecimal() and int(stated) > BODY_LIMIT:
-        raise TooLarge(f"the body is longer than {BODY_LIMIT} bytes")
-    found = bytearray()
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for chunk in request.stream():
-                found += chunk
-                if len(found) > BODY_LIMIT:
-                    raise TooLarge(f"the body is longer than {BODY_LIMIT} bytes")
-    except TimeoutError:
-        raise BadRequest(f"the body did not come within {BODY_S:g} s") from None
-    return bytes(found)
-
-
-def refusal(error: ApiError) -> Response:
-    field, message = getattr(error, "field", ""), error.message
-    if isinstance(error, Invalid):
-        field, message = cause_of(error)
-    body = shapes.Refusal(
-        shapes.Error(error.code, error.reason, message, field, getattr(error, "next", ""))
-    )
-    headers = {"Cache-Control": "no-store"}
-    if error.code == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    encoded = msgspec.json.encode(body)
-    return Response(encoded, error.code, headers, media_type="application/json")
-
-
-def _encoded(answer: Any) -> tuple[bytes, str, str]:
-    if isinstance(answer, Text):
-        return answer.body.encode(), answer.media_type, answer.name
-    return msgspec.json.encode(answer), "application/json", ""
-
-
-def _sent(request: Request, body: bytes, media_type: str, name: str = "") -> Response:
-    """With a tag, so that who has it already is told so."""
-    etag = f'"{hashlib.blake2b(_without_time(body), digest_size=12).hexdigest()}"'
-    headers = {
-        "ETag": etag,
-        "Cache-Control": "no-cache, private",
-        "Vary": "Accept-Encoding, Authorization",
-    }
-    if name:
-        plain = "".join(c if c.isalnum() or c in "-._" else "-" for c in name if c.isascii())
-        headers["Content-Disposition"] = f'attachment; filename="{plain}"'
-    if request.method == "GET" and request.headers.get("if-none-match") == etag:
-        return Response(b"", 304, headers)
-    if len(body) >= PACK_FROM and _packs(request):
-        body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
-    return Response(body, 200, headers, media_type=media_type)
-
-
-def _without_time(body: bytes) -> bytes:
-    """The time of an answer is no news."""
-    at = body.find(b'"at":"', 0, 200)
-    return body if at < 0 else body[:at] + body[body.find(b'"', at + 6) :]
-
-
-def _packs(request: Request) -> bool:
-    return "gzip" in (request.headers.get("accept-encoding") or "")

@@ -8,7 +8,8 @@ import socket
 
 import pytest
 
-from kai_ray.console.app import BODY_LIMIT, SECURITY
+from kai_ray.console.answers import BODY_LIMIT
+from kai_ray.console.app import SECURITY
 
 from .conftest import Client, World, world_of
 
