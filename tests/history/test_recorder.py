@@ -32,7 +32,7 @@ def busy(w: World, jobs: int = 12) -> None:
     for number in range(jobs):
         queue = "rich" if number % 3 else "poor"
         pods, seconds = 1 + number % 4, 50 + 20 * number
-        least = 1 if number % 2 else None
+        least = 1 if number in (5, 11) else None
         w.job(f"job-{number}", queue, pods, seconds=seconds, least=least, tries=9)
         w.run(25)
 
