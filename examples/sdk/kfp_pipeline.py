@@ -6,8 +6,9 @@ python examples/sdk/kfp_pipeline.py local                   # here, against the 
 
 import sys
 
-import kai_ray
 from kfp import compiler, dsl, local
+
+import kai_ray
 
 LOCAL = "local" in sys.argv[1:]
 

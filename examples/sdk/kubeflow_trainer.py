@@ -5,8 +5,9 @@
 The runtime `torch-8gpu` is the one of examples/workloads/trainjob.yaml.
 """
 
-import kai_ray
 from kubeflow.trainer import CustomTrainerContainer, TrainerClient
+
+import kai_ray
 
 
 def main() -> None:

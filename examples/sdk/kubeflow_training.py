@@ -1,9 +1,8 @@
-"""The SDK of Kubeflow's training operator (`pip install kubeflow-training`), with a queue of kai-ray.
+"""The client of Kubeflow's training operator (`kubeflow-training`), with a queue of kai-ray.
 
 python examples/sdk/kubeflow_training.py
 """
 
-import kai_ray
 from kubeflow.training import (
     KubeflowOrgV1PyTorchJob,
     KubeflowOrgV1PyTorchJobSpec,
@@ -12,6 +11,8 @@ from kubeflow.training import (
     TrainingClient,
 )
 from kubernetes import client
+
+import kai_ray
 
 QUEUE = "vision"
 

@@ -44,6 +44,10 @@ def _write(port: Port, found: Found, on: bool, dry_run: bool) -> None:
     marked = L.SUSPENDED in (found.object["metadata"].get("annotations") or {})
     if not on and marked:
         patch = {**patch, **annotation_patch(False)}
+    notes = found.object["metadata"].get("annotations") or {}
+    if not on and L.SUSPENDED_BY in notes:
+        told = {L.SUSPENDED_BY: None, **((patch.get("metadata") or {}).get("annotations") or {})}
+        patch = {**patch, "metadata": {"annotations": told}}
     where = (found.resource, found.name)
     answer = port.patch(*where, patch, found.namespace, dry_run=dry_run)
     if on and not is_suspended(found.resource, answer):

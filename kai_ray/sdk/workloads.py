@@ -72,7 +72,9 @@ class Pods:
 
 @dataclass(frozen=True)
 class BatchJob(Pods):
-    """A plain Kubernetes Job: `pods` that start together, each tried `retries` times more.
+    """A plain Kubernetes Job: `pods` that start together, and `retries` of those that fail.
+
+    `completions`: so many pods in all, `pods` of them side by side (default: as many as `pods`).
 
     >>> job = kai.submit(kai_ray.BatchJob("eval", image="python:3.12", gpus=1), queue="vision")
     >>> job.wait().status
@@ -82,6 +84,7 @@ class BatchJob(Pods):
     name: str
     command: Command = field(default=(), kw_only=True)
     pods: int = field(default=1, kw_only=True)
+    completions: int | None = field(default=None, kw_only=True)
     retries: int = field(default=0, kw_only=True)
 
     def manifest(self) -> Object:
@@ -90,12 +93,13 @@ class BatchJob(Pods):
         >>> kai_ray.BatchJob("eval", image="busybox", pods=4).manifest()["spec"]["parallelism"]
         4
         """
-        _at_least(1, pods=self.pods)
+        completions = self.pods if self.completions is None else self.completions
+        _at_least(1, pods=self.pods, completions=completions)
         template = self.template(self.container("main", self.command), restartPolicy="Never")
         obj = _object("batch/v1", "Job", self.name)
         obj["spec"] = {
             "parallelism": self.pods,
-            "completions": self.pods,
+            "completions": completions,
             "completionMode": "Indexed",
             "backoffLimit": self.retries,
             "template": template,

@@ -1,4 +1,4 @@
-"""A cluster in real time behind its REST face, and programs of other environments run against it."""
+"""A cluster in real time behind its REST face, and programs that are run against it."""
 
 from __future__ import annotations
 
