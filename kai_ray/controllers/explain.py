@@ -26,6 +26,7 @@ from kai_ray.controllers.explanation import (
     QueueExplanation,
 )
 from kai_ray.controllers.facts import GangFacts, gang_facts
+from kai_ray.controllers.idle.words import left_sentence, warned_sentence
 from kai_ray.controllers.owners import controller, top_owner
 from kai_ray.controllers.picture import spared
 from kai_ray.controllers.protection import protected_sentence
@@ -234,10 +235,16 @@ def _gang(
         behind=_behind(cycle, told) if told else (),
         wanted=told.wanted if told else 0,
         placeable=told.placeable if told else 0,
-        evicted=evicted_sentence(group) if state in ("Waiting", "Starting") else "",
-        notice=notice_sentence(group),
+        evicted=_why_it_left(group, state),
+        notice=notice_sentence(group) or warned_sentence(group),
         waits_for=hold_sentence(group, cycle.encoded.snapshot.now_s),
     )
+
+
+def _why_it_left(group: Object, state: str) -> str:
+    evicted = evicted_sentence(group) if state in ("Waiting", "Starting") else ""
+    idle = left_sentence(group) if state in ("Waiting", "Starting", "Empty") else ""
+    return evicted or idle
 
 
 def _protected(encoded: Encoded, wait: Wait | None, policy: Policy) -> str:

@@ -128,6 +128,8 @@ _POLICIES = (
     ("GPU types", L.GPU_TYPES),
     ("Zones in nodes", L.NODE_TOPOLOGY_POLICY),
     ("Max run time", L.MAX_RUN_TIME),
+    ("Idle jobs", L.IDLE_JOBS),
+    ("Protected hours", L.PROTECTED_HOURS),
 )
 _RUNTIMES = (
     ("Min runtime, preempt", "preemptMinRuntime"),

@@ -7,7 +7,10 @@ import pytest
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import rfc3339
-from tests.idle.worlds import world
+from kai_ray.sdk.explaining import Explanation, explain
+from kai_ray.sdk.finding import find
+from kai_ray.sdk.switching import switch
+from tests.idle.worlds import World, world
 
 RULE = "below 5% for 30m, suspend after 10m, enforce"
 
@@ -20,6 +23,7 @@ def test_an_idle_job_is_warned_then_suspended_and_starts_again_when_resumed() ->
         w.run(45)
         assert w.running("lazy") == 2 and w.idle("lazy") == ""
         w.run(10)  # idle for 30 minutes and more
+        assert "suspended at" in str(_explained(w, "lazy"))
         assert w.idle("lazy") == "IdleWarning" and w.running("lazy") == 2
         assert "IdleWarning" in w.events("lazy")
         reason, text = w.told[0]
@@ -30,14 +34,21 @@ def test_an_idle_job_is_warned_then_suspended_and_starts_again_when_resumed() ->
         job = w.port.get(kinds.JOB, "lazy", "default")
         assert job["spec"]["suspend"] is True
         assert "below 5 % for 30 minutes" in job["metadata"]["annotations"][L.SUSPENDED_BY]
+        assert "kai job resume starts it again" in str(_explained(w, "lazy"))
         assert [reason for reason, _ in w.told] == ["IdleWarning", "IdleSuspended"]
         assert w.running("busy") == 2 and w.idle("busy") == ""
         w.run(30)
         assert w.running("lazy") == 0, "it stays suspended until somebody resumes it"
-        w.port.patch(kinds.JOB, "lazy", {"spec": {"suspend": False}}, "default")
+        assert switch(w.port, find(w.port, "default", "lazy"), False)
+        job = w.port.get(kinds.JOB, "lazy", "default")
+        assert L.SUSPENDED_BY not in job["metadata"]["annotations"]
         w.run(5)
         assert w.running("lazy") == 2
         assert L.IDLE not in w.group("lazy")["metadata"]["annotations"]
+
+
+def _explained(w: World, job: str) -> Explanation:
+    return explain(w.port, find(w.port, "default", job))
 
 
 def test_the_default_is_to_do_nothing_and_a_rule_alone_only_tells() -> None:

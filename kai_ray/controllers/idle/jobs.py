@@ -223,7 +223,8 @@ class IdleJobs:
         reason = words.SUSPENDED if record.action == "suspend" else words.EVICTED
         try:
             if record.action == "suspend":
-                how = f"{self._switch.off(found.group, words.finding(found.use, record))} suspended"
+                why = f"by its queue's rule for idle jobs: it {words.finding(found.use, record)}"
+                how = f"{self._switch.off(found.group, why)} suspended"
                 done = self._note(found.group, {names.IDLE: None})
             else:
                 self._switch.workload(found.group)

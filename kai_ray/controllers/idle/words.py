@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.port import Object
+from kai_ray.controllers.conditions import find
 from kai_ray.controllers.idle.record import IdleRecord
 from kai_ray.gpu.use import PodUse
 
@@ -11,6 +13,7 @@ IDLE = "Idle"
 #: Reasons of conditions and events.
 WARNING, DRY_RUN, POSTPONED = "IdleWarning", "IdleDryRun", "IdlePostponed"
 SUSPENDED, EVICTED, ENDED, FAILED = "IdleSuspended", "IdleEvicted", "IdleEnded", "IdleNotSuspended"
+_LEFT = (SUSPENDED, EVICTED)
 _DONE = {"suspend": "suspended", "evict": "evicted", "warn": "left alone"}
 _FUTURE = {"suspend": "it is suspended", "evict": "it is evicted"}
 
@@ -43,3 +46,19 @@ def postponed(use: PodUse, record: IdleRecord, why: str) -> str:
 def done(use: PodUse, record: IdleRecord, how: str) -> str:
     back = "; kai job resume starts it again" if record.action == "suspend" else ""
     return f"{how}: it {finding(use, record).replace('uses', 'used', 1)}{back}"
+
+
+def left_sentence(group: Object) -> str:
+    """Why a gang that does not run was sent away; "" if it was not for its idle GPUs."""
+    said = find(group, IDLE)
+    return _said(said) if said.get("reason") in _LEFT else ""
+
+
+def warned_sentence(group: Object) -> str:
+    """What a gang that runs was told of its idle GPUs; "" if nothing."""
+    said = find(group, IDLE)
+    return _said(said) if said.get("reason") not in _LEFT else ""
+
+
+def _said(condition: Object) -> str:
+    return str(condition.get("message")) if condition.get("status") == "True" else ""
