@@ -29,6 +29,8 @@ export function keepToken(token) {
   else sessionStorage.removeItem(TOKEN);
 }
 
+export const tokenKept = () => !!sessionStorage.getItem(TOKEN);
+
 export function forget() {
   kept.clear();
 }

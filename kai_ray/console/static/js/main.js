@@ -1,6 +1,6 @@
 // Starts the console: who is asking, where we are, what changed; draws at most once a frame.
 
-import { Problem, forget, get, keepToken, takeToken } from "./api.js";
+import { Problem, forget, get, keepToken, takeToken, tokenKept } from "./api.js";
 import { assign } from "./colour.js";
 import { h, onFrame, render } from "./dom.js";
 import * as keys from "./keys.js";
@@ -36,6 +36,7 @@ const app = {
   },
   async signIn(token) {
     keepToken(token);
+    app.session = { ...app.session, signedIn: false };
     await begin();
     return app.session.signedIn;
   },
@@ -60,21 +61,28 @@ function splash() {
 }
 
 async function begin() {
+  if (!app.session && tokenKept()) start({ signedIn: true, contexts: [], home: "" }); // till we know
   try {
-    app.session = await get(["session"]);
+    const session = await get(["session"]);
     app.problem = null;
+    start(session);
   } catch (problem) {
     app.problem = problem instanceof Problem ? problem : new Problem(0);
     setTimeout(begin, 3000);
     app.redraw();
     return;
   }
-  stream?.stop();
-  shown = null;
-  if (app.session.signedIn) {
+}
+
+/** Shows what this session may see. */
+function start(session) {
+  const before = app.session;
+  app.session = session;
+  if (session.signedIn && !before?.signedIn) {
+    shown = null;
     follow();
-    await route();
-  }
+    route();
+  } else if (!session.signedIn) stream?.stop();
   app.redraw();
 }
 
@@ -102,6 +110,7 @@ function heard(event, data) {
 async function route() {
   if (/^#token=/.test(location.hash)) {
     takeToken(); // a new link was opened over the old page
+    app.session = null;
     return begin();
   }
   const { path, query } = place();

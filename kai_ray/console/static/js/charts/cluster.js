@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { seconds } from "../format.js";
 import { segment } from "../parts.js";
 import { source } from "../source.js";
-import { series } from "./series.js";
+import { rowsOf, series } from "./series.js";
 
 const RANGES = [["15m", 15], ["1h", 60], ["6h", 360], ["1d", 1440], ["7d", 10080]];
 const POINTS = 240;
@@ -45,7 +45,7 @@ export function added(bySeries) {
   const last = {};
   const moments = new Map();
   for (const [name, rows] of Object.entries(bySeries)) {
-    for (const row of rows) {
+    for (const row of rowsOf(rows)) {
       const at = seconds(row.at);
       if (!moments.has(at)) moments.set(at, {});
       moments.get(at)[name] = row;
@@ -53,7 +53,10 @@ export function added(bySeries) {
   }
   return [...moments].sort((a, b) => a[0] - b[0]).map(([at, rows]) => {
     Object.assign(last, rows);
-    const sum = (key) => Object.values(last).reduce((total, row) => total + (row[key] || 0), 0);
-    return { at, allocated: sum("allocated"), requested: sum("requested"), waiting: sum("waiting") };
+    const sum = (key) => {
+      const known = Object.values(last).map((row) => row[key]).filter((v) => v !== null);
+      return known.length ? known.reduce((total, v) => total + v, 0) : null;
+    };
+    return { at, allocated: sum("allocated"), requested: sum("requested") };
   });
 }

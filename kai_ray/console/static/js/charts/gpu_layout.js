@@ -1,10 +1,10 @@
 // Where each GPU's square stands: racks as panels, nodes as strips in them, gaps between links.
 
-const PAD = 10; // inside a panel
-const SPACE = 12; // between panels
+const PAD = 9; // inside a panel
+const SPACE = 10; // between panels
 const TITLE = 20;
 const LARGEST = 40;
-const SMALLEST = 7;
+const SMALLEST = 6;
 
 /** {cell, gap, label, panels: [{title, x, y, w, h, more}], strips: [{node, x, y, w, h}], width, height}.
  *  `groups`: [{title, nodes}]. The squares are as large as fit into width x height, within reason. */

@@ -29,6 +29,13 @@ function watch(el, rows, lines, height, format, top) {
   el.kaiDraw();
 }
 
+/** Rows of a history that comes in columns: {at: […], held: […]} as [{at, held}, …]. */
+export function rowsOf(columns) {
+  if (!columns || Array.isArray(columns)) return columns || [];
+  const names = Object.keys(columns);
+  return (columns.at || []).map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+}
+
 /** A round number not below `value`: 1, 2, 4, 5, 8 times a power of ten. */
 export function rounded(value) {
   if (!(value > 0)) return 1;

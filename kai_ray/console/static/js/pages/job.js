@@ -1,7 +1,7 @@
 // One job: a sentence on how it stands, its life, its gang and where, how well it uses its GPUs.
 
 import { get } from "../api.js";
-import { series } from "../charts/series.js";
+import { rowsOf, series } from "../charts/series.js";
 import { COLOURS, phaseBand, phasesOf, times } from "../charts/phases.js";
 import { h } from "../dom.js";
 import { age, number, now, percent, plural, seconds, span, when, words } from "../format.js";
@@ -89,7 +89,7 @@ function explain(job, why) {
       waiting.length > 1 && h("h3", {}, g.name),
       nodes.length > 0 && h("ul", { class: "node-reasons" }, nodes.map(([word, n]) => h("li", { key: word }, h("span", { class: "clip" }, words(word)), h("i", { style: { width: `${(60 * n) / most}px` } }), h("span", { class: "num soft" }, plural(n, "node"))))),
       pairs([
-        ["Nearest", g.nearest && h("span", {}, h("a", { class: "link", href: nodeLink(g.nearest.node) }, g.nearest.node), g.nearest.text ? ` ${g.nearest.text}` : "")],
+        ["Nearest", g.nearest && h("span", {}, h("a", { class: "link", href: nodeLink(g.nearest.node) }, g.nearest.node), ` ${(g.nearest.text || "").replace(g.nearest.node, "")}`)],
         ["Would fit", g.wanted ? `${number(g.placeable)} of ${plural(g.wanted, "pod")}` : ""],
         ["Queue", g.queue?.refuses ? `${g.queue.name} refuses: ${words(g.queue.refuses)}` : ""],
         ["Behind", g.behind?.length ? `${g.behind.slice(0, 4).join(", ")}${g.behind.length > 4 ? ` and ${g.behind.length - 4} more` : ""}` : ""],
@@ -111,7 +111,7 @@ function reasons(job) {
 
 function gpuUse(job, use) {
   if (!job.gpus) return null;
-  const rows = use.data?.series || [];
+  const rows = rowsOf(use.data?.series);
   const devices = use.data?.now || [];
   const mean = devices.length ? devices.reduce((s, d) => s + (d.utilization || 0), 0) / devices.length : null;
   const body = rows.length < 2 && !devices.length
@@ -128,7 +128,7 @@ function gangs(job) {
     g.minimum > 0 && `starts with ${plural(g.minimum, "pod")}`, g.topology].filter(Boolean).join(" · "),
   g.members.length ? h("div", { class: "members" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "Pod"), h("th", {}, "Part"), h("th", {}, "Node"), h("th", { class: "num" }, "GPUs"), h("th", {}, "State"))),
     h("tbody", {}, g.members.slice(0, 400).map((m) => h("tr", { key: m.name }, h("td", { class: "clip" }, m.name), h("td", { class: "soft" }, m.subgroup || ""), h("td", {}, m.node ? h("a", { class: "link", href: nodeLink(m.node) }, m.node) : h("span", { class: "faint" }, "–")),
-      h("td", { class: "num" }, m.gpus ? number(m.gpus) : ""), h("td", {}, badge(m.phase), m.message && h("span", { class: "faint small" }, ` ${m.message}`)))))),
+      h("td", { class: "num" }, m.gpus ? number(m.gpus) : ""), h("td", { title: m.message || null }, badge(m.phase), m.message && m.phase !== "Pending" && h("span", { class: "faint small" }, ` ${m.message}`)))))),
   g.members.length > 400 && h("p", { class: "in none" }, `and ${number(g.members.length - 400)} more`)) : h("p", { class: "in none" }, "No pods now.")));
 }
 

@@ -83,7 +83,7 @@ export function page(app, args, query) {
             options.view === "map" && h("select", { "aria-label": "Group by", value: by, onchange: (e) => change({ group: e.target.value }) }, Object.entries(GROUPS).map(([v, t]) => h("option", { key: v, value: v }, `by ${t.toLowerCase()}`))),
             options.view === "map" && segment("Colour", [["queue", "Queue"], ["use", "Use"]], options.by, (v) => change({ by: v === "queue" ? "" : v })),
             segment("View", [["map", "Map"], ["list", "List"]], options.view, (v) => change({ view: v === "map" ? "" : v })))),
-        trouble(list.problem), (data.problems || []).map((text) => h("p", { class: "banner wait", key: text }, text)),
+        trouble(list.problem), unknown(data.problems || []),
         options.view === "map" && legend(data, options.by, lit, (q) => ((lit = q), app.redraw())),
         h("div", { class: `split fill${panel ? " open" : ""}` },
           options.view === "map"
@@ -94,6 +94,9 @@ export function page(app, args, query) {
     },
   };
 }
+
+/** Nodes that say nothing of their GPUs: the first by name, how many else. */
+const unknown = (problems) => problems.length > 0 && h("p", { class: "banner wait", title: problems.slice(0, 30).join("\n") }, problems[0], problems.length > 1 && `, and from ${plural(problems.length - 1, "more node")}`);
 
 function groupsOf(nodes, by) {
   const found = new Map();

@@ -79,9 +79,10 @@ function cycleTile({ cycle }) {
 }
 
 function queues(o) {
-  const shown = o.queues.length > ROWS ? o.queues.filter((q) => q.depth === 0).slice(0, ROWS) : o.queues;
+  const inUse = o.queues.filter((q) => q.gpu.quota || q.gpu.allocated || q.gpu.requested || q.waitingJobs);
+  const shown = inUse.length > ROWS ? inUse.filter((q) => q.depth === 0).slice(0, ROWS) : inUse;
   const scale = scaleOf(shown, 0);
-  if (!shown.length) return h("p", { class: "in none" }, "No queues yet: kai queue create NAME --gpu 8");
+  if (!o.queues.length) return h("p", { class: "in none" }, "No queues yet: kai queue create NAME --gpu 8");
   return h("div", { class: "flush" },
     h("ul", { class: "queue-bars" }, shown.map((q) => h("li", { key: q.name },
       h("a", { class: "q", href: queueLink(q.name), style: { "padding-left": `${Math.min(q.depth, 4) * 14}px` } }, dot(queueColour(q.name)), h("span", { class: q.depth ? "" : "top" }, q.displayName || q.name)),

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { queueColour } from "../colour.js";
-import { series } from "../charts/series.js";
+import { rowsOf, series } from "../charts/series.js";
 import { h } from "../dom.js";
 import { number, plural, when } from "../format.js";
 import { badge, dot, pairs, trouble } from "../parts.js";
@@ -12,7 +12,10 @@ import { queueForm } from "./queue_form.js";
 
 export function queuePanel(app, name) {
   const one = source(app, ["queues"], (signal) => get(["queues", name], {}, signal));
-  const past = source(app, ["queues"], (signal) => get(["history", "queues"], { queue: name, since: "1h", step: 15 }, signal));
+  const past = source(app, ["queues"], async (signal) => {
+    const found = await get(["history", "queues"], { queue: name, since: "1h", step: 15 }, signal);
+    return { problem: found.problem, rows: rowsOf(found.series[name]) };
+  });
   const form = queueForm(app, name, () => one.refresh());
   const leave = () => {
     for (const it of [one, past]) {
@@ -52,7 +55,7 @@ function sentence(q) {
 function history(past, q) {
   if (past.problem) return h("p", { class: "none" }, past.problem.message);
   return series({
-    key: `past-${q.name}`, rows: past.data?.series?.[q.name] || [], height: 130,
+    key: `past-${q.name}`, rows: past.data?.rows || [], empty: past.data?.problem || undefined, height: 130,
     lines: [
       { key: "requested", name: "asks for", colour: "var(--wait)", dash: "4 3", step: true },
       { key: "fairShare", name: "fair share", colour: "var(--soft)", dash: "2 2", step: true },

@@ -12,13 +12,13 @@ import { source } from "../source.js";
 const BY = [["queue", "Queue"], ["user", "User"], ["kind", "Kind"], ["node-pool", "Node pool"]];
 const SINCE = [["1h", "1 h"], ["6h", "6 h"], ["1d", "1 d"], ["7d", "7 d"], ["30d", "30 d"]];
 const COLUMNS = [
-  ["name", "Name"], ["heldHours", "Held, GPU hours"], ["usedPart", "Used"], ["askedHours", "Asked"], ["waitedHours", "Waited, job hours"],
+  ["name", "Name"], ["gpuHoursHeld", "Held, GPU hours"], ["usedPart", "Used"], ["gpuHoursAsked", "Asked"], ["hoursWaited", "Waited, job hours"],
   ["started", "Started"], ["ended", "Ended"], ["failed", "Failed"], ["evicted", "Evicted"], ["cost", "Cost"],
 ];
 
 export function page(app, _args, query) {
   let asked = { by: "queue", since: "1d", ...query };
-  let sort = "heldHours";
+  let sort = "gpuHoursHeld";
   const report = source(app, [], (signal) => get(["reports", "usage"], { by: asked.by, since: asked.since }, signal));
   const timer = setInterval(() => !document.hidden && report.refresh(), 30000);
   return {
@@ -42,35 +42,35 @@ export function page(app, _args, query) {
   };
 }
 
-const usedPart = (row) => (row.usedHours === null || row.usedHours === undefined || !row.knownHours ? null : row.usedHours / row.knownHours);
+const usedPart = (row) => (row.gpuHoursUsed === null || row.gpuHoursUsed === undefined || !row.gpuHoursUseKnown ? null : row.gpuHoursUsed / row.gpuHoursUseKnown);
 const money = (value, currency) => (value === null || value === undefined ? "–" : `${number(Math.round(value * 100) / 100)}${currency ? ` ${currency}` : ""}`);
 
 function figures(r) {
   const t = r.total;
   const part = usedPart(t);
   return h("div", { class: "tiles four", key: "tiles" },
-    tile("GPU hours held", number(t.heldHours), r.capacityHours ? `${percent(t.heldHours / r.capacityHours)} of ${number(r.capacityHours)} there were` : ""),
-    tile("Used of those", part === null ? "–" : percent(part), part === null ? "The use is not known." : `${number(t.usedHours)} hours of work`),
-    tile("Waited", number(t.waitedHours), `hours of jobs; ${plural(t.started, "start")}, ${plural(t.evicted, "eviction")}`),
+    tile("GPU hours held", number(t.gpuHoursHeld), r.gpuHoursOfCluster ? `${percent(t.gpuHoursHeld / r.gpuHoursOfCluster)} of ${number(r.gpuHoursOfCluster)} there were` : ""),
+    tile("Used of those", part === null ? "–" : percent(part), part === null ? "The use is not known." : `${number(t.gpuHoursUsed)} hours of work`),
+    tile("Waited", number(t.hoursWaited), `hours of jobs; ${plural(t.started, "start")}, ${plural(t.evicted, "eviction")}`),
     tile("Cost", money(t.cost, r.currency), t.cost === null || t.cost === undefined ? "No prices are given." : `${plural(t.ended, "job")} ended, ${number(t.failed)} failed`));
 }
 
 function curves(r) {
   const moments = new Map();
-  for (const key of ["capacity", "held", "used"]) {
-    for (const [at, value] of r[key] || []) moments.set(at, { ...moments.get(at), at, [key]: value });
+  for (const key of ["gpus", "held", "used"]) {
+    for (const [at, value] of r.series?.[key] || []) moments.set(at, { ...moments.get(at), at, [key]: value });
   }
   const rows = [...moments.values()].sort((a, b) => (a.at < b.at ? -1 : 1));
   return card("GPUs over time", h("div", { class: "legend" }, [["var(--soft)", "there are"], ["var(--accent)", "held"], ["var(--good)", "used"]].map(([c, t]) => h("span", { key: t }, dot(c), t))),
     h("div", { class: "in" }, series({
       key: "usage", rows, height: 170,
-      lines: [{ key: "capacity", name: "there are", colour: "var(--soft)", dash: "3 3", step: true }, { key: "held", name: "held", colour: "var(--accent)", area: true, step: true }, { key: "used", name: "used", colour: "var(--good)", area: true }],
+      lines: [{ key: "gpus", name: "there are", colour: "var(--soft)", dash: "3 3", step: true }, { key: "held", name: "held", colour: "var(--accent)", area: true, step: true }, { key: "used", name: "used", colour: "var(--good)", area: true }],
     })));
 }
 
 function table(r, by, sort, order) {
   const rows = r.rows.map((row) => ({ ...row, usedPart: usedPart(row) })).sort((a, b) => (sort === "name" ? a.name.localeCompare(b.name) : (b[sort] ?? -1) - (a[sort] ?? -1)));
-  const most = Math.max(1e-9, ...rows.map((row) => row.heldHours));
+  const most = Math.max(1e-9, ...rows.map((row) => row.gpuHoursHeld));
   const colour = (name) => (by === "queue" ? queueColour(name) : "var(--accent)");
   if (!rows.length) return h("div", { class: "card empty" }, "Nothing was held or asked for in this time.");
   return h("section", { class: "card scroll-x", key: "table" }, h("table", { class: "usage" },
@@ -78,13 +78,13 @@ function table(r, by, sort, order) {
     h("tbody", {}, rows.map((row) => h("tr", { key: row.name },
       h("td", {}, h("a", { class: "q", href: by === "node-pool" ? link(["nodes"], { group: "pool", search: row.name }) : link(["jobs"], { [by]: row.name }) }, by === "queue" && dot(colour(row.name)), h("span", {}, row.name || "none given"))),
       h("td", { class: "held" }, h("div", { class: "row" }, h("span", { class: "hours", style: { "--c": colour(row.name) } },
-        h("i", { style: { width: `${(100 * row.heldHours) / most}%` } }), row.usedPart !== null && h("b", { style: { width: `${((100 * row.heldHours) / most) * row.usedPart}%` } })), h("span", { class: "num" }, number(row.heldHours)))),
-      h("td", { class: "num" }, percent(row.usedPart)), h("td", { class: "num soft" }, number(row.askedHours)), h("td", { class: "num soft" }, number(row.waitedHours)),
+        h("i", { style: { width: `${(100 * row.gpuHoursHeld) / most}%` } }), row.usedPart !== null && h("b", { style: { width: `${((100 * row.gpuHoursHeld) / most) * row.usedPart}%` } })), h("span", { class: "num" }, number(row.gpuHoursHeld)))),
+      h("td", { class: "num" }, percent(row.usedPart)), h("td", { class: "num soft" }, number(row.gpuHoursAsked)), h("td", { class: "num soft" }, number(row.hoursWaited)),
       ["started", "ended", "failed", "evicted"].map((key) => h("td", { key, class: `num ${row[key] ? "soft" : "faint"}` }, number(row[key]))), h("td", { class: "num" }, money(row.cost, r.currency)))))));
 }
 
 function download(r) {
-  const keys = ["name", "heldHours", "usedHours", "knownHours", "askedHours", "waitedHours", "started", "ended", "failed", "evicted", "cost"];
+  const keys = ["name", "gpuHoursHeld", "gpuHoursUsed", "gpuHoursUseKnown", "gpuHoursAsked", "hoursWaited", "started", "ended", "failed", "evicted", "cost"];
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     // A leading sign would make a spreadsheet take a name for a formula.
