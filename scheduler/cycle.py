@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,17 @@ from .snapshot import Codes, Floats, Ints, Snapshot
 from .waits import waits
 
 
-def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
+def decide(
+    snapshot: Snapshot, policy: Policy = DEFAULT, after: Callable[[str], None] | None = None
+) -> Plan:
     """What to bind, nominate and evict now, and why the rest waits.
 
     Depends on nothing but its arguments: the same snapshot and policy give the same Plan. Raises
-    SnapshotError, before anything else, where the arrays are malformed.
+    SnapshotError, before anything else, where the arrays are malformed. `after` is told of each
+    action that has been taken ("prepare" is what comes before them all): who has a clock may time
+    them.
     """
+    told = after or _nobody
     snapshot.validate()
     snapshot, leavers = dismissed(priced(snapshot, policy.mig_by_share))
     # 1. What queues hold and ask for, and what each is entitled to.
@@ -48,10 +54,12 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         refusal=queue_refusal(snapshot),
         evicted=leavers,
     )
+    told("prepare")
     # 3. Decide, one action after the other.
     for action in rounds(session):
         action(session)
         ledger.verify()
+        told(getattr(action, "__name__", type(action).__name__))
     # 4. Say what was decided and why the rest waits.
     binds = _rows(session, [p for p in session.placed if not p.later])
     nominations = _rows(session, [p for p in session.placed if p.later])
@@ -68,6 +76,10 @@ def decide(snapshot: Snapshot, policy: Policy = DEFAULT) -> Plan:
         allocated=_allocated(ledger),
         requested=books.request,
     )
+
+
+def _nobody(action: str) -> None:
+    """Nobody wants to know."""
 
 
 def _rows(session: Session, placed: list[Placed]) -> tuple[Codes, Codes]:

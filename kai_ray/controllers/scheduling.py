@@ -17,6 +17,7 @@ from kai_ray.controllers.cycle import Cycle, carried_out
 from kai_ray.controllers.elastic.actor import Elasticity
 from kai_ray.controllers.evictor import Evictor
 from kai_ray.controllers.isolation import decide_without_offenders
+from kai_ray.controllers.laps import Laps
 from kai_ray.controllers.moments import next_moment
 from kai_ray.controllers.suspensions import Suspensions
 from kai_ray.controllers.victim_choice import choose
@@ -71,6 +72,8 @@ class SchedulingLoop:
         self.cycles = 0
         self.seconds: dict[str, float] = {}
         """What each step of the last cycle took: snapshot, decide, bind, evict."""
+        self.laps = Laps()
+        """What each action of the last cycle took, and what came before them."""
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -148,6 +151,7 @@ class SchedulingLoop:
         begin_s = steady_s()
         encoded = self._encoder.snapshot(now)
         shown_s = steady_s()
+        self.laps = Laps()
         policy = self._paced()
         never = self._suspensions.irreplaceable()
         last = self._suspensions.last_resort()
@@ -181,7 +185,11 @@ class SchedulingLoop:
         return all(self._runtime.informer(resource).connected for resource in _NEEDED)
 
     def _decide(self, encoded: Encoded, snapshot: Snapshot, policy: Policy) -> Plan:
-        plan, offenders = decide_without_offenders(lambda s: decide(s, policy), snapshot)
+        def timed(snapshot: Snapshot) -> Plan:
+            self.laps.begin()
+            return decide(snapshot, policy, self.laps)
+
+        plan, offenders = decide_without_offenders(timed, snapshot)
         for gang, message in offenders.items():
             self._isolate(encoded.names.gang(gang), message)
         return plan

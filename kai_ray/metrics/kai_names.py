@@ -17,6 +17,8 @@ from kai_ray.scheduler.snapshot import CPU, GPU, MEMORY, Floats
 from kai_ray.sight.figures import CycleFigures, QueueFigures
 
 UNLIMITED = -1.0
+#: Our name of an action -> KAI's, where they differ.
+KAI_ACTIONS = {"stale_gang": "stalegangeviction"}
 _QUEUE = ("queue_name", "queue_metadata_name", "queue_display_name")
 _BYTES_PER_GB, _MILLI = 1e9, 1e3
 #: (metric, what it is, column of the figures, resource row, divisor): by the queue's own name.
@@ -46,6 +48,7 @@ def families(
     yield from _queues(figures, display)
     if last is not None:
         yield from _latencies(last)
+        yield from _actions(last)
     yield from _counters(tally)
 
 
@@ -74,6 +77,19 @@ def _latencies(last: CycleFigures) -> Iterator[Metric]:
     ):
         rows = [((), value_s * 1e3)]
         yield gauge(f"kai_{name}_latency_milliseconds", f"{text}, in milliseconds", (), rows)
+
+
+def _actions(last: CycleFigures) -> Iterator[Metric]:
+    yield gauge(
+        "kai_action_scheduling_latency_milliseconds",
+        "What each action took in the last cycle, in milliseconds",
+        ("action",),
+        (
+            ((KAI_ACTIONS.get(name, name),), seconds * 1e3)
+            for name, seconds in last.actions.items()
+            if name != "prepare"
+        ),
+    )
 
 
 def _after_deciding(seconds: Mapping[str, float]) -> float:

@@ -155,6 +155,12 @@ def scheduler(totals: Totals, tally: Tally, objects: Mapping[str, int]) -> Itera
         dict(tally.step_s),
     )
     yield histogram(
+        "kai_scheduler_action_seconds",
+        "How long the actions of a cycle took; action prepare is what comes before them",
+        ("action",),
+        dict(tally.action_s),
+    )
+    yield histogram(
         "kai_bind_seconds", "From a bind's request to its answer", (), {(): tally.bind_s}
     )
     yield gauge(

@@ -7,7 +7,7 @@ evicted. Lives of jobs come from the one stream that history and console read, t
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class Tally:
         """By queue: from created, or evicted, to started."""
         self.step_s: dict[tuple[str, ...], Histogram] = {}
         """By step of a cycle; "cycle" is all of them."""
+        self.action_s: dict[tuple[str, ...], Histogram] = {}
+        """By action of the core."""
         self.pod_wait_ms = Histogram(_KAI_MS)
         self.bind_ms = Histogram(_KAI_MS)
         self.bind_s = Histogram(_STEP_S)
@@ -91,11 +93,9 @@ class Tally:
         self.bind_ms.add(seconds * 1e3)
 
     def _saw_cycle(self, figures: CycleFigures) -> None:
-        for step, seconds in (*figures.seconds.items(), ("cycle", sum(figures.seconds.values()))):
-            kept = self.step_s.get((step,))
-            if kept is None:
-                kept = self.step_s[step,] = Histogram(_STEP_S)
-            kept.add(seconds)
+        whole_s = sum(figures.seconds.values())
+        _add(self.step_s, {**figures.seconds, "cycle": whole_s})
+        _add(self.action_s, figures.actions)
         cycle = self._sight.last(figures.pool)
         if cycle is not None:
             self._saw_decisions(cycle)
@@ -168,3 +168,11 @@ class Tally:
             first[queue] = min(since_s, first.get(queue, since_s))
         now_s = self._clock.now()
         return [((queue,), max(0.0, now_s - since_s)) for queue, since_s in sorted(first.items())]
+
+
+def _add(kept: dict[tuple[str, ...], Histogram], seconds: Mapping[str, float]) -> None:
+    for name, value in seconds.items():
+        histogram = kept.get((name,))
+        if histogram is None:
+            histogram = kept[name,] = Histogram(_STEP_S)
+        histogram.add(value)

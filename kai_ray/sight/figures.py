@@ -84,6 +84,8 @@ class CycleFigures:
     nominated: int
     evicted: Mapping[str, int]  # by reason
     waiting: int
+    actions: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds of each action of the core, within `decide`; "prepare" comes before them."""
 
     @property
     def decided(self) -> bool:
@@ -91,7 +93,12 @@ class CycleFigures:
         return bool(self.bound or self.nominated or self.evicted)
 
 
-def cycle_figures(pool: str, cycle: Cycle, seconds: Mapping[str, float]) -> CycleFigures:
+def cycle_figures(
+    pool: str,
+    cycle: Cycle,
+    seconds: Mapping[str, float],
+    actions: Mapping[str, float] | None = None,
+) -> CycleFigures:
     plan, snapshot = cycle.plan, cycle.encoded.snapshot
     reasons, counts = np.unique(plan.evict_reason, return_counts=True)
     return CycleFigures(
@@ -104,6 +111,7 @@ def cycle_figures(pool: str, cycle: Cycle, seconds: Mapping[str, float]) -> Cycl
         nominated=int(plan.nominate_task.size),
         evicted={Reason(r).word: n for r, n in zip(reasons.tolist(), counts.tolist(), strict=True)},
         waiting=len(plan.waits),
+        actions=actions or {},
     )
 
 

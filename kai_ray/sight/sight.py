@@ -160,7 +160,9 @@ class Sight:
         gangs, moved = control.status.moved
         self._gangs[pool] = gangs
         self.lives.observe(cycle, gangs, moved)
-        figures = cycle_figures(pool, cycle, dict(control.loop.seconds))
+        figures = cycle_figures(
+            pool, cycle, dict(control.loop.seconds), dict(control.loop.laps.seconds)
+        )
         self._cycles[pool] = cycle
         self._figures.append(figures)
         self._add(figures)

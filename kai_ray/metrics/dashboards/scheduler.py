@@ -64,7 +64,18 @@ def _cycles() -> list[Panel]:
             ],
             unit="s",
         ),
-        Panel("By step, on average", [Query(f"sum by (step) ({mean})", "{{step}}")], unit="s"),
+        Panel(
+            "By step, on average",
+            [Query(f"sum by (step) ({mean})", "{{step}}")],
+            unit="s",
+            width=6,
+        ),
+        Panel(
+            "By action, on average",
+            [Query(f"sum by (action) ({mean.replace('cycle', 'action')})", "{{action}}")],
+            unit="s",
+            width=6,
+        ),
     ]
 
 

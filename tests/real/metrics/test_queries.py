@@ -120,6 +120,17 @@ def test_binds_and_cycles_are_timed(world: World) -> None:
     whole = 'sum(kai_scheduler_cycle_seconds_sum{step="cycle"})'
     assert ask(f"abs({steps} - {whole}) < 0.001") is not None
     assert ask("kai_e2e_scheduling_latency_milliseconds > 0") is not None
+    actions = world.prometheus.ask("kai_action_scheduling_latency_milliseconds")
+    assert {s.labels["action"] for s in actions} == {
+        "allocate",
+        "consolidation",
+        "reclaim",
+        "preempt",
+        "stalegangeviction",
+    }
+    inside = ask("sum(kai_scheduler_action_seconds_sum)")
+    decide = ask('kai_scheduler_cycle_seconds_sum{step="decide"}')
+    assert inside is not None and decide is not None and 0 < inside <= decide
 
 
 def test_free_gpus_are_shown_in_their_pieces(world: World) -> None:
