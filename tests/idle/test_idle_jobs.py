@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kai_ray.api import labels as L
@@ -98,6 +100,23 @@ def test_use_in_the_time_of_grace_takes_the_warning_back() -> None:
         w.run(20)
         assert w.idle("lazy") == "" and w.running("lazy") == 2
         assert "IdleEnded" in w.events("lazy")
+
+
+def test_pods_with_an_eviction_grace_are_told_beforehand_and_again_when_it_is_over() -> None:
+    with world() as w:
+        w.queue("team", RULE)
+        w.job("lazy", "0% for 38m, 90%", pods=1, **{"note/kai.scheduler/eviction-grace": "5m"})
+        w.run(33)
+        (pod,) = w.port.list(kinds.POD, "default").items
+        assert L.EVICTION_NOTICE not in pod["metadata"]["annotations"]
+        w.run(4)  # five minutes before the end
+        (pod,) = w.port.list(kinds.POD, "default").items
+        notice = json.loads(pod["metadata"]["annotations"][L.EVICTION_NOTICE])
+        assert notice["reason"] == "GpusIdle" and "does not use its GPUs" in notice["message"]
+        w.run(10)
+        (pod,) = w.port.list(kinds.POD, "default").items
+        assert L.EVICTION_NOTICE not in pod["metadata"]["annotations"]
+        assert w.running("lazy") == 1
 
 
 def test_only_the_workload_types_that_a_rule_names_and_the_child_queue_that_has_it() -> None:

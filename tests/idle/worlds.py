@@ -41,13 +41,15 @@ class World:
     def job(
         self, name: str, busy: str, queue: str = "team", pods: int = 2, gpus: int = 4, **labels: str
     ) -> None:
+        """`labels`: more labels; those that begin with "note/" are annotations."""
         container = {
             "name": "main",
             "image": "app",
             "resources": {"limits": {"nvidia.com/gpu": gpus}},
         }
-        named = {L.QUEUE: queue, **{k.replace("_", "-"): v for k, v in labels.items()}}
-        notes = {L.SIM_GPU_USE: busy, L.BATCH_MIN_MEMBER: str(pods), L.RUN_TIME: "1000h"}
+        said = {k.removeprefix("note/"): v for k, v in labels.items() if k.startswith("note/")}
+        named = {k: v for k, v in labels.items() if not k.startswith("note/")} | {L.QUEUE: queue}
+        notes = {L.SIM_GPU_USE: busy, L.BATCH_MIN_MEMBER: str(pods), L.RUN_TIME: "1000h", **said}
         self.create(
             kinds.JOB,
             {
