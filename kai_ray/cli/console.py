@@ -6,17 +6,20 @@ import logging
 import secrets
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import connect
+from kai_ray.cli import connect, pricing
 from kai_ray.cli.failures import Failure
 from kai_ray.cli.stopping import stop_signals
 from kai_ray.sdk import clusters
 
 if TYPE_CHECKING:
     from kai_ray.console.app import Console
+    from kai_ray.console.cluster import Records
+    from kai_ray.report.prices import Prices
 
 #: How long a start waits for the first cluster, so that the first page is not empty.
 FIRST_S = 5.0
@@ -24,8 +27,15 @@ FIRST_S = 5.0
 
 @click.command("console")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0, the default: any free.")
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The history file of the first cluster's scheduler, for what was.",
+)
+@pricing.option
 @connect.connected
-def console(port: int) -> None:
+def console(port: int, history: Path | None, price: str | None) -> None:
     """Show clusters in a browser, on loopback, until Ctrl-C.
 
     With `--context a,b` several beside each other; the first is home, where queues may be changed
@@ -37,11 +47,12 @@ def console(port: int) -> None:
     if own:
         click.echo(f"the console of `kai up` is at {own}")
         return
+    records = _records(history, pricing.read(price))
     logging.basicConfig(level=logging.ERROR)  # how clusters are stands on the pages
     stopped = stop_signals()
     with ExitStack() as ended:
         token = secrets.token_urlsafe(24)
-        made = _console(names, token, ended)
+        made = _console(names, token, records, ended)
         from kai_ray.console.server import ConsoleServer
 
         server = ConsoleServer(made, port=port)
@@ -75,7 +86,14 @@ def _own(names: list[str], port: int) -> str:
     return str(running.get("console") or "")
 
 
-def _console(names: list[str], token: str, ended: ExitStack) -> Console:
+def _records(history: Path | None, prices: Prices | None) -> Records:
+    from kai_ray.console.cluster import Records
+    from kai_ray.history.reader import HistoryReader
+
+    return Records(HistoryReader(history) if history is not None else None, prices)
+
+
+def _console(names: list[str], token: str, records: Records, ended: ExitStack) -> Console:
     from kai_ray.cluster import kubeconfig
     from kai_ray.console.app import LOOPBACK, Console
     from kai_ray.console.clusters import Clusters
@@ -92,7 +110,8 @@ def _console(names: list[str], token: str, ended: ExitStack) -> Console:
         there = connection.port.connection
         name = names[at] if names else there.context or "cluster"
         namespace = connect.given("namespace") or ""
-        one = Watched(name, there, home=at == 0, namespace=namespace)
+        kept = records if at == 0 else None
+        one = Watched(name, there, home=at == 0, namespace=namespace, records=kept)
         ended.callback(one.stop)
         one.start()
         watched.append(one)

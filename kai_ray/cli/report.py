@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kai_ray.cli import connect, history_file
+from kai_ray.cli import connect, history_file, pricing
 from kai_ray.cli.failures import MISSING, USAGE, Failure
 
 if TYPE_CHECKING:
     from kai_ray.history.reader import HistoryReader
-    from kai_ray.report.prices import Prices
 
 FORMATS = ("table", "csv", "json", "html")
 
 _OPTIONS = (
-    click.option(
-        "--price",
-        metavar="FILE|NUMBER",
-        help="Prices of a GPU hour: a file (docs/reports.md), or one number for all types.",
-    ),
+    pricing.option,
     click.option(
         "-o",
         "--output",
@@ -69,7 +64,7 @@ def job(
     from kai_ray.report import documents, job_page, job_text
     from kai_ray.report.job import NoSuchJob, find, job_report
 
-    prices, reader = _prices(price), _reader(history)
+    prices, reader = pricing.read(price), _reader(history)
 
     def made() -> str:
         now_s = reader.about().last_s
@@ -114,7 +109,7 @@ def usage(
     from kai_ray.report.usage import usage_report
     from kai_ray.report.window import WindowError, window
 
-    prices, reader = _prices(price), _reader(history)
+    prices, reader = pricing.read(price), _reader(history)
 
     def made() -> str:
         now_s = reader.about().last_s
@@ -132,15 +127,6 @@ def usage(
         return usage_text.usage_text(found)
 
     _print(made, to)
-
-
-def _prices(text: str | None) -> Prices | None:
-    from kai_ray.report.prices import PriceError, load
-
-    try:
-        return load(text) if text is not None else None
-    except PriceError as error:
-        raise Failure(str(error), code=USAGE) from error
 
 
 def _reader(history: Path | None) -> HistoryReader:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
-from kai_ray.cli import connect, notifying, run_admission, run_console, run_lease, run_sharing
+from kai_ray.cli import (
+    connect,
+    notifying,
+    pricing,
+    run_admission,
+    run_console,
+    run_lease,
+    run_sharing,
+)
 from kai_ray.cli.failures import USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
 
@@ -75,6 +83,7 @@ Part: TypeAlias = "Manager | AdmissionService | ConsoleServer"
 @run_sharing.options
 @run_console.option
 @notifying.option
+@pricing.option
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 @connect.connected
 def run(
@@ -103,6 +112,7 @@ def run(
     gpu_cdi: bool,
     console: str | None,
     notify: Path | None,
+    price: str | None,
     verbose: bool,
 ) -> None:
     """Run podgrouper, scheduler, binder and admission against a Kubernetes API server.
@@ -115,6 +125,7 @@ def run(
     sharing = (reservation_image, reservation_namespace, reservation_account, gpu_cdi)
     config = run_sharing.shared(config, *sharing)
     config = dataclasses.replace(config, notify=notifying.configured(notify))
+    prices = pricing.read(price)
     lease = run_lease.config(lease_name, lease_namespace, lease_times) if leader_elect else None
     health_address = _address("--health", health)
     webhook_address = _address("--webhook", webhook or "0.0.0.0:9443")
@@ -136,7 +147,7 @@ def run(
         parts.append(manager)
         pages["/metrics"] = _metrics(manager)
     if console is not None:
-        parts.append(run_console.server(connection, manager, console_address))
+        parts.append(run_console.server(connection, manager, console_address, prices))
     if admits:
         parts.append(
             run_admission.service(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kai_ray.cli.connect import Connection
     from kai_ray.console.server import ConsoleServer
     from kai_ray.manager import Manager
+    from kai_ray.report.prices import Prices
 
 option = click.option(
     "--console",
@@ -21,7 +22,10 @@ option = click.option(
 
 
 def server(
-    connection: Connection, manager: Manager | None, address: tuple[str, int]
+    connection: Connection,
+    manager: Manager | None,
+    address: tuple[str, int],
+    prices: Prices | None = None,
 ) -> ConsoleServer:
     """For the cluster's users. It speaks to the API server by a port of its own."""
     if manager is None:
@@ -38,6 +42,6 @@ def server(
     click.get_current_context().call_on_close(port.close)
     name = port.connection.context or "cluster"
     console = consoles.shared(
-        name, port, port.connection, lambda: (manager.composition, manager.runtime)
+        name, port, port.connection, lambda: (manager.composition, manager.runtime), prices
     )
     return ConsoleServer(console, *address)

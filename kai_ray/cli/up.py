@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kai_ray.cli import examples, history_file, notifying, up_console
+from kai_ray.cli import examples, history_file, notifying, pricing, up_console
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure
 from kai_ray.cli.stopping import stop_signals
 from kai_ray.sdk import clusters
@@ -54,6 +54,7 @@ NAME = "kai-up"
     help="Of the context in the kubeconfig; another one runs beside a cluster that runs already.",
 )
 @notifying.option
+@pricing.option
 @click.option("-v", "--verbose", is_flag=True, help="Log decisions on standard error.")
 def up(
     nodes: str | None,
@@ -65,6 +66,7 @@ def up(
     kubeconfig_out: str | None,
     name: str,
     notify: Path | None,
+    price: str | None,
     verbose: bool,
 ) -> None:
     """Start a cluster of simulated nodes on this machine and run it until Ctrl-C.
@@ -73,7 +75,7 @@ def up(
     Ctrl-C and SIGTERM end it with exit code 0.
     """
     config = configuration(nodes, file)
-    channels = notifying.configured(notify)
+    channels, prices = notifying.configured(notify), pricing.read(price)
     running = clusters.running_cluster()
     if running is not None and not kubeconfig_out and name == NAME:
         raise Failure(
@@ -98,7 +100,7 @@ def up(
         cluster,
         served(cluster, port, state) as server,
         measured(cluster, metrics_port) as metrics,
-        up_console.shown(cluster, server, name, console_port, state) as console,
+        up_console.shown(cluster, server, name, console_port, state, prices) as console,
     ):
         cluster.start()
         default = running is None and not kubeconfig_out

@@ -11,12 +11,18 @@ from kai_ray.cli.failures import Failure
 
 if TYPE_CHECKING:
     from kai_ray.cluster.rest import RestServer
+    from kai_ray.report.prices import Prices
     from kai_ray.sim.embedded import EmbeddedCluster
 
 
 @contextmanager
 def shown(
-    cluster: EmbeddedCluster, server: RestServer, name: str, port: int = 0, state: str | None = None
+    cluster: EmbeddedCluster,
+    server: RestServer,
+    name: str,
+    port: int = 0,
+    state: str | None = None,
+    prices: Prices | None = None,
 ) -> Iterator[str]:
     """The console's address with its token. With a state folder it keeps its port."""
     from kai_ray.cli.up import port_of_last_time
@@ -35,6 +41,7 @@ def shown(
         ADMINISTRATOR,
         server.token,
         words,
+        prices,
     )
     served = ConsoleServer(console, port=port)
     try:

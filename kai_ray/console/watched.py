@@ -11,7 +11,7 @@ from kai_ray.cluster.kube import KubePort
 from kai_ray.cluster.kubeconfig import Connection
 from kai_ray.cluster.port import BadRequest, Page, Resource, Watch
 from kai_ray.cluster.runtime import Runtime
-from kai_ray.console.cluster import Cluster
+from kai_ray.console.cluster import Cluster, Records
 
 #: How long one request may take, and how long a stream may be silent.
 PATIENCE_S, SILENCE_S = 5.0, 60.0
@@ -43,7 +43,13 @@ class Watched:
     """`start`, then `cluster` fills by itself, also when the server comes up later; `stop`."""
 
     def __init__(
-        self, name: str, connection: Connection, *, home: bool, namespace: str = ""
+        self,
+        name: str,
+        connection: Connection,
+        *,
+        home: bool,
+        namespace: str = "",
+        records: Records | None = None,
     ) -> None:
         options: dict[str, Any] = {"timeout_s": PATIENCE_S, "attempts": 1, "silence_s": SILENCE_S}
         if namespace:
@@ -52,7 +58,7 @@ class Watched:
             self.caches = KubePort(connection, lean=True, **options)
         self.port = KubePort(connection, timeout_s=PATIENCE_S, attempts=1)
         self.runtime = Runtime(self.caches, SystemClock())
-        self.cluster = Cluster(name, lambda: self.runtime, self.port, home=home)
+        self.cluster = Cluster(name, lambda: self.runtime, self.port, home=home, records=records)
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:

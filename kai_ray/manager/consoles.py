@@ -12,27 +12,43 @@ from kai_ray.console.cluster import Cluster, Inside
 from kai_ray.console.clusters import Clusters
 from kai_ray.console.viewers import ClusterDoor, LocalDoor, Owner
 from kai_ray.manager.composition import Composition
+from kai_ray.report.prices import Prices
 
 #: The present life of the process: its parts and its caches.
 Present = Callable[[], tuple[Composition, Runtime]]
 
 
-def local(name: str, port: Port, present: Present, user: str, token: str, sign_in: str) -> Console:
+def local(
+    name: str,
+    port: Port,
+    present: Present,
+    user: str,
+    token: str,
+    sign_in: str,
+    prices: Prices | None = None,
+) -> Console:
     """For the machine that it runs on: whoever has the token may do all that `port` may."""
     door = LocalDoor(token, Owner(user, port), sign_in)
-    return Console(Clusters([_cluster(name, port, present)]), door, LOOPBACK)
+    return Console(Clusters([_cluster(name, port, present, prices)]), door, LOOPBACK)
 
 
-def shared(name: str, port: Port, connection: Connection, present: Present) -> Console:
+def shared(
+    name: str,
+    port: Port,
+    connection: Connection,
+    present: Present,
+    prices: Prices | None = None,
+) -> Console:
     """For a cluster's users, each with a token and the rights of their own."""
-    return Console(Clusters([_cluster(name, port, present)]), ClusterDoor(port, connection))
+    there = _cluster(name, port, present, prices)
+    return Console(Clusters([there]), ClusterDoor(port, connection))
 
 
-def _cluster(name: str, port: Port, present: Present) -> Cluster:
-    return Cluster(name, lambda: present()[1], port, inside=lambda: _inside(present()[0]))
+def _cluster(name: str, port: Port, present: Present, prices: Prices | None) -> Cluster:
+    return Cluster(name, lambda: present()[1], port, inside=lambda: _inside(present()[0], prices))
 
 
-def _inside(composition: Composition) -> Inside:
+def _inside(composition: Composition, prices: Prices | None) -> Inside:
     shards = composition.shards
 
     def loop(pool: str):
@@ -41,4 +57,4 @@ def _inside(composition: Composition) -> Inside:
 
     recorder = composition.recorder
     history = recorder.reader() if recorder is not None else None
-    return Inside(composition.sight, loop, history)
+    return Inside(composition.sight, loop, history, prices)

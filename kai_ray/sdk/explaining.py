@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import Port
 from kai_ray.sdk.finding import Found
-from kai_ray.sdk.remedies import REMEDIES
 from kai_ray.sight.jobs.listing import Job
+from kai_ray.sight.jobs.remedies import REMEDIES
 
 if TYPE_CHECKING:
     from kai_ray.controllers.explain import Explanation as Verdict

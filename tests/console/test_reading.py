@@ -138,7 +138,7 @@ def test_a_waiting_job_is_explained_by_the_cycle_that_decided(busy: World) -> No
     assert told["sentence"].startswith("Job late waits")
     (gang,) = told["gangs"]
     assert (gang["state"], gang["reason"]) == ("Waiting", job["reason"])
-    assert gang["queue"]["name"] == "robots"
+    assert gang["queue"]["name"] == "robots" and gang["help"].startswith("kai ")
 
 
 def test_the_yaml_is_what_the_api_server_holds(busy: World) -> None:

@@ -18,6 +18,7 @@ from kai_ray.console.cluster import View
 from kai_ray.console.job_board import JobRow
 from kai_ray.controllers.explain import Explanation, explain_cycle, explain_workload
 from kai_ray.sight.jobs import pods as P
+from kai_ray.sight.jobs.remedies import REMEDIES
 
 #: Pods of one job that are listed at most.
 MOST_MEMBERS = 5000
@@ -123,7 +124,7 @@ def explain(ask: Ask) -> dict[str, Any]:
     job, groups = row.job, view.jobs.groups(row)
     told = _of_last_cycle(view, row, groups)
     if told is not None:
-        return told.to_dict()
+        return _with_help(told)
     with view.explaining:
         clock, port = view.runtime.clock, ask.cluster.port
         if not groups:
@@ -136,7 +137,16 @@ def explain(ask: Ask) -> dict[str, Any]:
             ]
     gangs = tuple(gang for one in made for gang in one.gangs)
     sentence = made[0].sentence.replace(f"PodGroup {made[0].name}", f"{job.kind} {job.name}", 1)
-    return Explanation(job.kind, job.name, job.namespace, sentence, gangs).to_dict()
+    return _with_help(Explanation(job.kind, job.name, job.namespace, sentence, gangs))
+
+
+def _with_help(told: Explanation) -> dict[str, Any]:
+    """`help` is what would change it, where somebody can."""
+    made = told.to_dict()
+    for gang in made["gangs"]:
+        queue = (gang["queue"] or {}).get("name") or "QUEUE"
+        gang["help"] = REMEDIES.get(gang["reason"], "").format(queue=queue)
+    return made
 
 
 def _of_last_cycle(view: View, row: JobRow, groups: list[Object]) -> Explanation | None:
