@@ -13,6 +13,8 @@ from kai_ray.report.lifetime import Departure, Lifetime, Stretch, lifetime, runs
 from kai_ray.report.prices import Cost, Prices
 
 _HOUR_S = 3600.0
+#: Kinds whose gang belongs to another object of the same name, which their operator makes.
+_MADE_AS = {"TrainJob": "JobSet"}
 #: Shorter waits are passed over.
 _NOTICED_S = 0.5
 #: The use is known a sample late.
@@ -83,6 +85,8 @@ class JobReport:
 def find(reader: HistoryReader, namespace: str, name: str, kind: str = "") -> JobRow:
     """The youngest job of that name. Raises NoSuchJob, HistoryError."""
     found = reader.find(namespace, name, kind)
+    if not found and kind in _MADE_AS:
+        found = reader.find(namespace, name, _MADE_AS[kind])
     if found:
         return found[0]
     others = sorted({row.kind for row in reader.find(namespace, name)}) if kind else []

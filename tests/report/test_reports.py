@@ -92,8 +92,10 @@ def test_a_job_that_still_runs_is_counted_up_to_now() -> None:
 def test_a_job_that_never_was_and_one_whose_youth_is_forgotten() -> None:
     with pytest.raises(NoSuchJob, match="no job 'x'"):
         find(Written().as_reader(), "default", "x")
-    with pytest.raises(NoSuchJob, match=r"no TrainJob 'train' .* but RayJob of that name"):
-        find(Written([row()]).as_reader(), "default", "train", "TrainJob")
+    with pytest.raises(NoSuchJob, match=r"no Job 'train' .* but RayJob of that name"):
+        find(Written([row()]).as_reader(), "default", "train", "Job")
+    inner = row(kind="JobSet")
+    assert find(Written([inner]).as_reader(), "default", "train", "TrainJob") == inner
     written = Written([row()], {"u1": [event("resumed", 9000)]})
     report = job_report(written.as_reader(), row(), START_S + 9060)
     assert any("no longer in the history" in note for note in report.notes)
