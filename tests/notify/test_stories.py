@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.clock import VirtualClock
+from kai_ray.cluster.clock import Clock, SystemClock, VirtualClock
 from kai_ray.cluster.port import Key, Object
+from kai_ray.sight.notify import NotifyConfig
 from kai_ray.sight.notify.message import Message, line
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 from tests.control import objects
+from tests.notify.webhooks import until, webhook
 
 QUEUES = (("dept", ""), ("a", "dept"), ("b", "dept"))
 
@@ -21,13 +23,24 @@ QUEUES = (("dept", ""), ("a", "dept"), ("b", "dept"))
 class Office:
     """A cluster of one node with eight GPUs, and what its people are told."""
 
-    def __init__(self, folder: Any = None, now_s: float = 1.8e9) -> None:
+    def __init__(
+        self,
+        folder: Any = None,
+        now_s: float = 1.8e9,
+        *,
+        clock: Clock | None = None,
+        notify: NotifyConfig | None = None,
+    ) -> None:
+        """With `notify`, messages go out."""
         raw = {"nodePools": [{"name": "n", "count": 1, "gpus": 8}]}
-        self.cluster = EmbeddedCluster(ClusterConfig.of(raw), VirtualClock(now_s), folder)
-        self.told: list[tuple[str, Message]] = []
-        self.cluster.composition.delivery.send = lambda target, message: self.told.append(
-            (target, message)
+        self.cluster = EmbeddedCluster(
+            ClusterConfig.of(raw), clock or VirtualClock(now_s), folder, notify=notify
         )
+        self.told: list[tuple[str, Message]] = []
+        if notify is None:
+            self.cluster.composition.delivery.send = lambda target, message: self.told.append(
+                (target, message)
+            )
         self.store = self.cluster.client
         for name, parent in QUEUES if not self.store.list(kinds.POD_GROUP).items else ():
             gpu = {"quota": 4, "limit": -1, "overQuotaWeight": 1}
@@ -202,3 +215,14 @@ def test_annotations_that_make_no_sense_silence_nobody_else(office: Office) -> N
     office.note("dept", notify="ops", notify_on="started")
     office.job("train", "a", 1, notify="not a channel", notify_after="soon")
     assert [who for who, _ in office.run(60)] == ["ops"]
+
+
+def test_from_an_annotation_to_a_webhook_in_real_time() -> None:
+    with webhook() as hook:
+        office = Office(clock=SystemClock(), notify=NotifyConfig(hosts=("localhost",)))
+        with office.cluster:
+            office.cluster.start()
+            office.job("train", "a", 1, run="1s", notify=hook.url, notify_on="started,ended")
+            until(lambda: len(hook.bodies) == 2, 20.0)
+    assert ["started:" in hook.texts[0], "has ended: Succeeded" in hook.texts[1]] == [True, True]
+    assert "_queue a · 1 GPU_" in hook.bodies[0]["blocks"][0]["text"]["text"]

@@ -65,7 +65,7 @@ def _block(message: Message, console: str) -> str:
         place = (message.namespace, message.workload, message.name)
         name = f"<{console}/jobs/{'/'.join(quote(p, safe='') for p in place)}|{name}>"
     about = [f"queue {message.queue}"] if message.queue else []
-    about += [f"{message.gpus:g} GPUs"] if message.gpus else []
+    about += [f"{message.gpus:g} GPU{'' if message.gpus == 1 else 's'}"] if message.gpus else []
     about += [f"by {message.user}"] if message.user else []
     rows = [f"{sign} *{escaped(message.workload)} {name}* {verb}"]
     text = " ".join(message.text.split())[:_LONGEST]
