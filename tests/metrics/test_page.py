@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from kai_ray.manager.scrape import metrics_page
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
+DOCS = Path(__file__).parents[2] / "docs"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -174,6 +177,16 @@ def test_the_size_of_the_page_does_not_grow_with_pods(cluster: EmbeddedCluster, 
         cluster.store.create(r.JOB, job(f"more-{i}", "team", 2, 1))
     cluster.run_for(30)
     assert len(read(page)) - before < 10
+
+
+def test_the_docs_name_every_metric_and_no_other(cluster: EmbeddedCluster, page: Page) -> None:
+    cluster.store.create(r.QUEUE, queue("rich", 8))
+    cluster.store.create(r.JOB, job("one", "rich", 2, 4))
+    cluster.run_for(10)
+    _, body = page("")
+    shown = set(re.findall(r"^# TYPE (kai_\w+)", body.decode(), re.MULTILINE))
+    told = set(re.findall(r"`(kai_\w+)`", (DOCS / "metrics.md").read_text()))
+    assert shown == told
 
 
 def test_a_page_that_fails_is_an_answer_and_the_checks_go_on() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from tests.real.metrics.world import World
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
+DOCS = Path(__file__).parents[3] / "docs"
 #: KAI's names, with the labels that its dashboards ask by (semantics.md 9.4, 9.5).
 KAI_QUEUE_METRICS = (
     "kai_queue_info",
@@ -205,6 +208,16 @@ def test_every_panel_is_answered(world: World, name: str) -> None:
 
 #: Panels of what has not happened here.
 QUIET = ("Idle warnings, by queue", "Ended", "Evicted, by rule", "Created and started")
+
+
+DOCUMENTED = re.findall(r"```promql\n(.*?)```", (DOCS / "metrics.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("paragraph", "".join(DOCUMENTED).strip().split("\n\n"))
+def test_every_query_of_the_docs_is_answered(world: World, paragraph: str) -> None:
+    question, query = paragraph.split("\n", 1)
+    assert question.startswith("# ") and question.endswith("?")
+    assert world.prometheus.ask(query), query
 
 
 def test_fairness_over_time_can_be_asked_of_these_metrics(world: World) -> None:
