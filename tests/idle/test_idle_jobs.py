@@ -8,10 +8,11 @@ import pytest
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.clock import VirtualClock, rfc3339
 from kai_ray.sdk.explaining import Explanation, explain
 from kai_ray.sdk.finding import find
 from kai_ray.sdk.switching import switch
+from kai_ray.sim.gpu_model import GpuModel
 from tests.idle.worlds import World, world
 
 RULE = "below 5% for 30m, suspend after 10m, enforce"
@@ -105,7 +106,7 @@ def test_use_in_the_time_of_grace_takes_the_warning_back() -> None:
 def test_pods_with_an_eviction_grace_are_told_beforehand_and_again_when_it_is_over() -> None:
     with world() as w:
         w.queue("team", RULE)
-        w.job("lazy", "0% for 38m, 90%", pods=1, **{"note/kai.scheduler/eviction-grace": "5m"})
+        w.job("lazy", "0% for 38m, 90%", pods=1, notes={L.EVICTION_GRACE: "5m"})
         w.run(33)
         (pod,) = w.port.list(kinds.POD, "default").items
         assert L.EVICTION_NOTICE not in pod["metadata"]["annotations"]
@@ -124,9 +125,9 @@ def test_only_the_workload_types_that_a_rule_names_and_the_child_queue_that_has_
         w.queue("root", "build: below 5% for 30m, suspend after 1m, enforce")
         w.queue("team", parent="root")
         w.queue("free", "off", parent="root")
-        w.job("note", "0%", gpus=1, **{L.WORKLOAD_TYPE: "build"})
+        w.job("note", "0%", gpus=1, kind="build")
         w.job("train", "0%", gpus=1)
-        w.job("other", "0%", queue="free", gpus=1, **{L.WORKLOAD_TYPE: "build"})
+        w.job("other", "0%", queue="free", gpus=1, kind="build")
         w.run(40)
         assert (w.running("note"), w.running("train"), w.running("other")) == (0, 2, 2)
 
@@ -134,7 +135,7 @@ def test_only_the_workload_types_that_a_rule_names_and_the_child_queue_that_has_
 def test_a_build_job_is_let_alone_in_its_protected_hours() -> None:
     with world() as w:  # the clock starts at midnight, 2026-01-01, a Thursday
         w.queue("team", RULE, hours="Mon-Fri 00:20-03:00")
-        w.job("note", "0%", gpus=1, **{L.WORKLOAD_TYPE: "build"})
+        w.job("note", "0%", gpus=1, kind="build")
         w.job("train", "0%", gpus=1)
         w.run(60)
         assert w.running("train") == 0 and w.running("note") == 2
@@ -148,7 +149,7 @@ def test_a_build_job_is_let_alone_in_its_protected_hours() -> None:
 def test_a_warning_just_before_the_protected_hours_waits_for_their_end() -> None:
     with world() as w:
         w.queue("team", RULE, hours="Mon-Fri 00:35-03:00")
-        w.job("note", "0%", gpus=1, **{L.WORKLOAD_TYPE: "build"})
+        w.job("note", "0%", gpus=1, kind="build")
         w.run(34)
         assert w.told[0][0] == "IdleWarning" and "suspended at 2026-01-01T03:00:00Z" in w.told[0][1]
         w.run(140)
@@ -204,7 +205,7 @@ def test_a_warning_is_taken_back_when_the_agent_falls_silent() -> None:
         assert w.idle("lazy") == "IdleWarning"
         old = {"status": {"observedAt": "2020-01-01T00:00:00Z", "problem": "the driver is gone",
                           "devices": []}}  # fmt: skip
-        model = next(c for c in w.cluster.controllers if c.name == "gpu-model")
+        model = next(c for c in w.cluster.controllers if isinstance(c, GpuModel))
         model._period_s = 100_000.0  # it says nothing more
         w.run(1)
         w.port.patch(kinds.GPU_NODE_STATE, "n-0", old, subresource="status")
@@ -222,6 +223,7 @@ def test_a_restart_goes_on_from_the_warning(tmp_path) -> None:
         assert w.idle("lazy") == "IdleWarning"
         at = w.cluster.clock.now()
     with world(state_dir=tmp_path) as w:
+        assert isinstance(w.cluster.clock, VirtualClock)
         w.cluster.clock.advance_to(at)
         w.run(11)
         assert w.running("lazy") == 0

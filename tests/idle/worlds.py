@@ -39,21 +39,31 @@ class World:
         self.annotate(kinds.QUEUE, queue, {L.IDLE_JOBS: rule}, "")
 
     def job(
-        self, name: str, busy: str, queue: str = "team", pods: int = 2, gpus: int = 4, **labels: str
+        self,
+        name: str,
+        busy: str,
+        queue: str = "team",
+        pods: int = 2,
+        gpus: int = 4,
+        kind: str = "",
+        notes: Object | None = None,
     ) -> None:
-        """`labels`: more labels; those that begin with "note/" are annotations."""
+        """`kind`: its workload type."""
         container = {
             "name": "main",
             "image": "app",
             "resources": {"limits": {"nvidia.com/gpu": gpus}},
         }
-        said = {k.removeprefix("note/"): v for k, v in labels.items() if k.startswith("note/")}
-        named = {k: v for k, v in labels.items() if not k.startswith("note/")} | {L.QUEUE: queue}
-        notes = {L.SIM_GPU_USE: busy, L.BATCH_MIN_MEMBER: str(pods), L.RUN_TIME: "1000h", **said}
+        labels = {L.QUEUE: queue, **({L.WORKLOAD_TYPE: kind} if kind else {})}
+        said = {L.SIM_GPU_USE: busy, L.BATCH_MIN_MEMBER: str(pods), L.RUN_TIME: "1000h"}
         self.create(
             kinds.JOB,
             {
-                "metadata": {"name": name, "labels": named, "annotations": notes},
+                "metadata": {
+                    "name": name,
+                    "labels": labels,
+                    "annotations": {**said, **(notes or {})},
+                },
                 "spec": {
                     "parallelism": pods,
                     "completions": pods,
