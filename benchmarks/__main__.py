@@ -24,6 +24,8 @@ BENCHMARKS = {
     "cli_start": "benchmarks.cli_start",
     "e2e": "benchmarks.e2e",
     "caches": "benchmarks.caches",
+    "import_time": "benchmarks.import_time",
+    "history": "benchmarks.history",
     "scrape": "benchmarks.scrape",
 }
 

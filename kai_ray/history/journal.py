@@ -17,12 +17,14 @@ from kai_ray.history.job_book import JobBook
 from kai_ray.history.job_event import JobEvent
 from kai_ray.history.job_state import SELECT, JobState, job_of
 from kai_ray.history.samples import Samples
+from kai_ray.history.spending import HOURS_KEPT_S, ROLL_UP, ROLLED_UP
 
 log = logging.getLogger(__name__)
 
 _FACT = "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)"
 _NOTE = "INSERT INTO notes (at_s, text) VALUES (?, ?)"
 _BATCH = 2_000
+_COUNT_EVERY_S = 60.0
 _MOST_NOTES = 200
 
 
@@ -92,19 +94,22 @@ class Journal:
         self._notes.append((at_s, text))
         del self._notes[:-_MOST_NOTES]
 
-    def advance(self, now_s: float, longest_s: float) -> None:
-        """Adds up what is held until now. A clock that was set back counts from here on.
+    def advance(self, now_s: float, longest_s: float, last: bool = False) -> None:
+        """Adds up what is held, once a minute; `last`: to the end. After a clock was set back it
+        counts from here on.
 
         So does one that jumped by more than `longest_s`: the machine slept, and so did the jobs.
         """
-        last_s, self._last_s = self._last_s, now_s
-        if now_s < last_s - 1.0:
-            self._went_back(now_s, last_s - now_s)
-        elif now_s > last_s + longest_s:
-            self.note(now_s, f"nothing was recorded for {now_s - last_s:.0f} s")
+        before_s, self._last_s = self._last_s, now_s
+        if now_s < before_s - 1.0:
+            self._went_back(now_s, before_s - now_s)
+        elif now_s > before_s + longest_s:
+            self.note(now_s, f"nothing was recorded for {now_s - before_s:.0f} s")
+            self.jobs.count(before_s)
             self.jobs.begin_at(now_s)
-        self.jobs.count(now_s)
-        self.counted_s = now_s
+        if now_s >= self.counted_s + _COUNT_EVERY_S or last:
+            self.jobs.count(now_s)
+            self.counted_s = now_s
 
     def _went_back(self, now_s: float, by_s: float) -> None:
         self.note(now_s, f"the clock went back by {by_s:.0f} s: figures of that time are replaced")
@@ -185,7 +190,9 @@ class Journal:
             "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE ended_s < ? LIMIT ?)",
         ):
             self._delete(statement, (before,))
-        self._file.write("DELETE FROM spent WHERE hour_s < ?", [(int(before),)])
+        day = int((now_s - HOURS_KEPT_S) // DAY_S) * DAY_S
+        self._file.write_all([(ROLL_UP, [(day,)]), (ROLLED_UP, [(day,)])])
+        self._file.write("DELETE FROM spent WHERE begin_s < ?", [(int(before),)])
         self._file.write("DELETE FROM notes WHERE at_s < ?", [(before,)])
 
     def _delete(self, statement: str, values: tuple[object, ...]) -> None:

@@ -23,7 +23,7 @@ from kai_ray.history.job_state import RUNNING, SELECT, WAITING, JobState, job_of
 from kai_ray.history.rows import About, JobRow, Series, SpentRow
 from kai_ray.history.schema import STEPS
 from kai_ray.history.series import named, series
-from kai_ray.history.spending import AMOUNTS, HOUR_S
+from kai_ray.history.spending import AMOUNTS
 
 _FOREVER = math.inf
 _EVENTS = (
@@ -211,7 +211,8 @@ class HistoryReader:
     def spent(
         self, since_s: float, until_s: float = _FOREVER, by: Sequence[str] = ("queue",)
     ) -> list[SpentRow]:
-        """Sums by one or more of `BY`. An hour that is asked for in part counts in part.
+        """Sums by one or more of `BY`. An hour (a week ago and longer: a day) that is asked for in
+        part counts in part.
 
         Raises ValueError for another name.
         """
@@ -219,14 +220,14 @@ class HistoryReader:
         if wrong:
             raise ValueError(f"spending is summed up by {', '.join(BY)}, not by {wrong[0]}")
         part = (
-            "max(0.0, min(1.0, (min(:until, hour_s + :hour, :now) - max(:since, hour_s)) "
-            "/ max(min(hour_s + :hour, :now) - hour_s, 1.0)))"
+            "max(0.0, min(1.0, (min(:until, begin_s + span_s, :now) - max(:since, begin_s)) "
+            "/ max(min(begin_s + span_s, :now) - begin_s, 1.0)))"
         )
         keys = ", ".join(by)
         sums = ", ".join(f"sum({name} * {part})" for name in AMOUNTS)
         query = (
             f"SELECT {keys + ', ' if by else ''}{sums} FROM spent "
-            f"WHERE hour_s > :since - :hour AND hour_s < :until"
+            f"WHERE begin_s + span_s > :since AND begin_s < :until"
         )
         if by:
             query += f" GROUP BY {keys} ORDER BY {keys}"
@@ -235,7 +236,6 @@ class HistoryReader:
                 "since": since_s,
                 "until": min(until_s, 1e18),
                 "now": _now(db, self.path),
-                "hour": HOUR_S,
             }
             try:
                 rows = db.execute(query, values).fetchall()

@@ -92,8 +92,9 @@ STEPS: tuple[str, ...] = (
     );
     CREATE INDEX events_of_job ON events (job, id);
     CREATE INDEX events_by_time ON events (at_s);
-    CREATE TABLE spent (            -- what an hour cost whom
-        hour_s INTEGER NOT NULL,
+    CREATE TABLE spent (            -- what an hour cost whom; of days long ago, what a day did
+        begin_s INTEGER NOT NULL,
+        span_s INTEGER NOT NULL,
         queue TEXT NOT NULL,
         user TEXT NOT NULL,
         kind TEXT NOT NULL,
@@ -108,7 +109,7 @@ STEPS: tuple[str, ...] = (
         ended INTEGER NOT NULL,
         failed INTEGER NOT NULL,
         evicted INTEGER NOT NULL,
-        PRIMARY KEY (hour_s, queue, user, kind, pool, product)
+        PRIMARY KEY (begin_s, span_s, queue, user, kind, pool, product)
     ) WITHOUT ROWID;
     """,
 )

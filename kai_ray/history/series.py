@@ -14,8 +14,8 @@ from kai_ray.history.samples import mean
 
 Read = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 Sample = tuple[int, bytes]
-#: Without a step of the caller's, a time is cut into at most so many.
-MOST_STEPS = 1_500
+#: Without a step of the caller's, a time is cut into at least so many where it can be.
+_STEPS = 200
 _SELECT = (
     "SELECT at_s, data FROM samples WHERE family = ? AND step_s = ? AND at_s >= ? AND at_s < ? "
     "ORDER BY at_s"
@@ -32,8 +32,8 @@ def series(
     now_s: float,
 ) -> Series:
     """Of the things in `names` (by id); `now_s` is when the file was written last."""
-    until_s = min(until_s, now_s + family.levels[0].step_s)
-    wanted = step_s or max((until_s - since_s) / MOST_STEPS, 1.0)
+    until_s = min(until_s, now_s + 2 * family.levels[-1].step_s)
+    wanted = step_s or max((until_s - since_s) / _STEPS, 1.0)
     at = _level(family, since_s, wanted, now_s)
     step = family.levels[at].step_s
     first = int(since_s // step) * step if since_s > 0 else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-HOUR_S = 3600
+HOUR_S, DAY_S = 3600, 86_400
 
 
 class Payer(NamedTuple):
@@ -32,11 +32,20 @@ AMOUNTS = (
 )
 _INDEX = {name: i for i, name in enumerate(AMOUNTS)}
 _ADDED = ", ".join(f"{name} = {name} + excluded.{name}" for name in AMOUNTS)
-_KEYS = "hour_s, queue, user, kind, pool, product"
-ADD = (
-    f"INSERT INTO spent ({_KEYS}, {', '.join(AMOUNTS)}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) "
-    f"ON CONFLICT ({_KEYS}) DO UPDATE SET {_ADDED}"
+_WHO = "queue, user, kind, pool, product"
+_KEYS = f"begin_s, span_s, {_WHO}"
+_COLUMNS = f"{_KEYS}, {', '.join(AMOUNTS)}"
+_CONFLICT = f"ON CONFLICT ({_KEYS}) DO UPDATE SET {_ADDED}"
+ADD = f"INSERT INTO spent ({_COLUMNS}) VALUES (?,{HOUR_S},?,?,?,?,?,?,?,?,?,?,?,?,?,?) {_CONFLICT}"
+#: Makes one row of the hours of a day, for days before a time; then the hours go.
+ROLL_UP = (
+    f"INSERT INTO spent ({_COLUMNS}) SELECT begin_s / {DAY_S} * {DAY_S}, {DAY_S}, {_WHO}, "
+    f"{', '.join(f'sum({name})' for name in AMOUNTS)} FROM spent "
+    f"WHERE span_s = {HOUR_S} AND begin_s < ? GROUP BY 1, {_WHO} {_CONFLICT}"
 )
+ROLLED_UP = f"DELETE FROM spent WHERE span_s = {HOUR_S} AND begin_s < ?"
+#: Hours are kept for so long, then days.
+HOURS_KEPT_S = 8 * DAY_S
 
 
 class Spending:

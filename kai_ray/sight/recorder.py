@@ -132,7 +132,7 @@ class Recorder:
         if self._journal is None:
             return
         self._take()
-        self._journal.advance(self._runtime.clock.now(), self._longest_s)
+        self._journal.advance(self._runtime.clock.now(), self._longest_s, last=True)
         self._journal.close()
         self._journal = None
 

@@ -53,7 +53,7 @@ class Book:
         self.journal.take(events)
 
     def advance(self, at_s: float, longest_s: float = 30 * DAY) -> bool:
-        self.journal.advance(START + at_s, longest_s)
+        self.journal.advance(START + at_s, longest_s, last=True)
         return self.journal.commit()
 
 

@@ -82,6 +82,21 @@ def test_spending_is_summed_up_by_what_is_asked_for(tmp_path: Path) -> None:
             book.reader.spent(0, by=("colour",))
 
 
+def test_days_of_a_week_ago_are_kept_as_days(tmp_path: Path) -> None:
+    with Book(tmp_path / "h.sqlite") as book:
+        book.take(event(0, "grouped"), event(0, "started", held=4))
+        for day in range(1, 21):
+            book.advance(day * DAY, longest_s=math.inf)
+            book.journal.forget(START + day * DAY)
+        spans = dict(book.journal._file.read("SELECT span_s, count(*) FROM spent GROUP BY 1"))
+        starts = 1  # a row of its own
+        assert spans[int(DAY)] == 12 + starts and spans[int(HOUR)] == 8 * 24
+        (row,) = book.reader.spent(0)
+        assert (row.gpu_s, row.started) == (4 * 20 * DAY, 1)
+        (row,) = book.reader.spent(START + 2.5 * DAY, START + 4 * DAY)
+        assert row.gpu_s == pytest.approx(4 * 1.5 * DAY)
+
+
 def _with(one: JobEvent, **fields: str) -> JobEvent:
     import dataclasses
 

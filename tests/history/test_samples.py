@@ -20,7 +20,9 @@ from tests.history.stories import DAY, HOUR, START, Book
 @given(
     st.integers(1, 6).flatmap(
         lambda columns: st.integers(0, 20).flatmap(
-            lambda count: arrays.arrays(np.float32, (columns, count))
+            lambda count: arrays.arrays(
+                np.float32, (columns, count), elements=st.floats(-(2.0**90), 2.0**90, width=32)
+            )
         )
     )
 )
@@ -28,7 +30,9 @@ def test_what_is_packed_comes_back(values: np.ndarray) -> None:
     ids = np.arange(values.shape[1], dtype=np.int32) * 7
     found_ids, found = unpack(pack(ids, values))
     assert found_ids.tolist() == ids.tolist()
-    np.testing.assert_array_equal(found, values)
+    np.testing.assert_allclose(found, values, rtol=2**-16, atol=1e-37)
+    whole = np.arange(65_537, dtype=np.float64)[None, :]
+    assert unpack(pack(np.arange(65_537, dtype=np.int32), whole))[1].tolist() == whole.tolist()
 
 
 @pytest.mark.parametrize("data", [b"", b"abc", pack(np.zeros(3, np.int32), np.zeros((2, 3)))[:-4]])
