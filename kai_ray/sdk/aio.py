@@ -124,7 +124,12 @@ class AsyncClient:
         return AsyncJob(await _beside(self.sync, lambda: self.sync.job(name, namespace=namespace)))
 
     async def jobs(
-        self, queue: str | None = None, status: str | None = None, *, namespace: str | None = ""
+        self,
+        queue: str | None = None,
+        status: str | None = None,
+        *,
+        namespace: str | None = None,
+        all_namespaces: bool = False,
     ) -> list[AsyncJob]:
         """As `Client.jobs`.
 
@@ -132,7 +137,12 @@ class AsyncClient:
         >>> len(asyncio.run(kai.aio.jobs(queue="vision"))) > 0
         True
         """
-        found = await _beside(self.sync, lambda: self.sync.jobs(queue, status, namespace=namespace))
+        found = await _beside(
+            self.sync,
+            lambda: self.sync.jobs(
+                queue, status, namespace=namespace, all_namespaces=all_namespaces
+            ),
+        )
         return [AsyncJob(job) for job in found]
 
     async def wait(

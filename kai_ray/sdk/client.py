@@ -14,7 +14,6 @@ from kai_ray.sdk import applying, clusters, rewriting, scheduling
 from kai_ray.sdk.errors import Conflict, InvalidManifest, NotFound
 from kai_ray.sdk.finding import find
 from kai_ray.sdk.job import Job, JobList, Look
-from kai_ray.sdk.objects import Submittable, manifests_of
 from kai_ray.sdk.pace import EmbeddedPace, Pace, RealPace
 from kai_ray.sdk.progress import Progress, watched
 from kai_ray.sdk.queue import NEW, Queue, QueueList, QueueOptions, queue_spec
@@ -27,6 +26,7 @@ from kai_ray.sight import queue_list
 
 if TYPE_CHECKING:
     from kai_ray.sdk.aio import AsyncClient
+    from kai_ray.sdk.objects import Submittable
     from kai_ray.sim.embedded import EmbeddedCluster
 
 DryRun = Literal["none", "client", "server"]
@@ -146,6 +146,8 @@ class Client:
         dry_run: DryRun,
         options: dict[str, Any],
     ) -> JobList:
+        from kai_ray.sdk.objects import manifests_of
+
         given = scheduling.checked(options)
         manifests = manifests_of(what)
         self._name_topology(given)
@@ -218,23 +220,23 @@ class Client:
         queue: str | None = None,
         status: str | None = None,
         *,
-        namespace: str | None = "",
+        namespace: str | None = None,
+        all_namespaces: bool = False,
     ) -> JobList:
-        """The jobs of the namespace by name (None: of all), those of a queue or a status.
+        """The jobs of the namespace by name, those of a queue or with a status.
 
         >>> "hello" in [job.name for job in kai.jobs(queue="vision", status="Succeeded")]
         True
         """
-        space = self.namespace if namespace == "" else namespace
+        space = None if all_namespaces else namespace or self.namespace
         found = JobList()
         for row in self.rows.read(space):
             if row.resource is None or (queue is not None and row.queue != queue):
                 continue
             if status is not None and row.status.lower() != status.lower():
                 continue
-            job = Job(self, row.resource, row.namespace, row.name, row.uid)
-            job.seen(Look(Status(row.status), row, {}))
-            found.append(job)
+            look = Look(Status(row.status), row, {})
+            found.append(Job(self, row.resource, row.namespace, row.name, row.uid, look))
         return found
 
     @told
@@ -307,12 +309,7 @@ class Client:
         >>> print(kai.queues())
         NAME ...
         """
-        found = QueueList()
-        for row in queue_list.read(self.port):
-            queue = Queue(self, row.name)
-            queue.seen(row)
-            found.append(queue)
-        return found
+        return QueueList(Queue(self, row.name, row) for row in queue_list.read(self.port))
 
     @told
     def create_queue(self, name: str, **options: Unpack[QueueOptions]) -> Queue:

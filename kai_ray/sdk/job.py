@@ -65,14 +65,20 @@ class Job:
     """
 
     def __init__(
-        self, client: Client, resource: Resource, namespace: str, name: str, uid: str
+        self,
+        client: Client,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        uid: str,
+        last: Look | None = None,
     ) -> None:
         self.client = client
         self.resource = resource
         self.namespace = namespace
         self.name = name
         self.uid = uid
-        self._last: Look | None = None
+        self._last = last
 
     # ------------------------------------------------------------------ how it stands
 
@@ -390,26 +396,14 @@ class Job:
 
         return AsyncJob(self)
 
-    def seen(self, look: Look) -> None:
-        """Takes over a look that somebody else has made.
-
-        >>> job = kai.job("twin")
-        >>> job.seen(job.look())
-        """
-        self._last = look
-
     def _found(self) -> Found:
         found = self.look()
         if found.status is Status.DELETED:
             raise JobDeleted(f"{self.ref} is gone", command=f"kai get jobs -n {self.namespace}")
         return Found(self.resource, self.namespace, self.name, found.object, found.row)
 
-    def cells(self) -> tuple[str, ...]:
-        """Its line in a table, of the last look.
-
-        >>> kai.job("twin").cells()[:2]
-        ('twin', 'Job')
-        """
+    def _cells(self) -> tuple[str, ...]:
+        """Its line in a table, of the last look."""
         last = self._last
         row = last.row if last else None
         return (
@@ -429,7 +423,7 @@ class Job:
 
     def _repr_html_(self) -> str:
         self.look()
-        return html.table(COLUMNS, [self.cells()])
+        return html.table(COLUMNS, [self._cells()])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Job) and self._identity() == other._identity()
@@ -449,7 +443,7 @@ class JobList(list[Job]):
     """
 
     def __repr__(self) -> str:
-        return html.text(COLUMNS, [job.cells() for job in self]) if self else "no jobs"
+        return html.text(COLUMNS, [job._cells() for job in self]) if self else "no jobs"
 
     def _repr_html_(self) -> str:
-        return html.table(COLUMNS, [job.cells() for job in self])
+        return html.table(COLUMNS, [job._cells() for job in self])

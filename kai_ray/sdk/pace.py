@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any, Protocol
 
@@ -32,6 +31,8 @@ class RealPace:
         time.sleep(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
+        import asyncio  # only where it is used already
+
         await asyncio.sleep(seconds)
 
 
@@ -50,5 +51,7 @@ class EmbeddedPace:
         self._cluster.run_for(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
+        import asyncio
+
         self.sleep(seconds)  # one loop runs it all: there is nothing to wait for elsewhere
         await asyncio.sleep(0)

@@ -71,10 +71,10 @@ class Queue:
     ('research', 8.0, 'Active')
     """
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, name: str, last: queue_list.Queue | None = None) -> None:
         self.client = client
         self.name = name
-        self._last: queue_list.Queue | None = None
+        self._last = last
 
     @told
     def look(self) -> queue_list.Queue:
@@ -155,7 +155,7 @@ class Queue:
         >>> kai.queue("robots").jobs()
         no jobs
         """
-        return self.client.jobs(queue=self.name, status=status, namespace=None)
+        return self.client.jobs(queue=self.name, status=status, all_namespaces=True)
 
     @told
     def set(self, **options: Unpack[QueueOptions]) -> Queue:
@@ -221,20 +221,7 @@ class Queue:
         self.client.port.patch(R.QUEUE, self.name, patch)
         return self
 
-    def seen(self, look: queue_list.Queue) -> None:
-        """Takes over a look that somebody else has made.
-
-        >>> vision = kai.queue("vision")
-        >>> vision.seen(vision.look())
-        """
-        self._last = look
-
-    def cells(self) -> tuple[str, ...]:
-        """Its line in a table.
-
-        >>> kai.queue("vision").cells()[:3]
-        ('vision', 'research', '8')
-        """
+    def _cells(self) -> tuple[str, ...]:
         return cells(self._last or self.look())
 
     def __repr__(self) -> str:
@@ -256,10 +243,10 @@ class QueueList(list[Queue]):
     """
 
     def __repr__(self) -> str:
-        return html.text(COLUMNS, [q.cells() for q in self]) if self else "no queues"
+        return html.text(COLUMNS, [q._cells() for q in self]) if self else "no queues"
 
     def _repr_html_(self) -> str:
-        return html.table(COLUMNS, [q.cells() for q in self])
+        return html.table(COLUMNS, [q._cells() for q in self])
 
 
 def cells(queue: queue_list.Queue) -> tuple[str, ...]:

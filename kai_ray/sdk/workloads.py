@@ -194,14 +194,14 @@ class RayJob(RayCluster):
         >>> kai_ray.RayJob("tune", "python tune.py").manifest()["spec"]["entrypoint"]
         'python tune.py'
         """
-        import yaml
-
         spec: Object = {
             "entrypoint": self.entrypoint,
             "shutdownAfterJobFinishes": True,
             "rayClusterSpec": self.cluster_spec(),
         }
         if self.runtime_env:
+            import yaml
+
             spec["runtimeEnvYAML"] = yaml.safe_dump(dict(self.runtime_env), sort_keys=False)
         if self.retries:
             spec["backoffLimit"] = self.retries
