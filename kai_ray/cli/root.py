@@ -34,6 +34,7 @@ COMMANDS = {
     "crds": Lazy("crds", "crds", "Print the custom resource definitions"),
     "policies": Lazy("policies", "policies", "Print the admission policies"),
     "rights": Lazy("rights", "rights", "Print the rights that `kai run` needs"),
+    "dashboards": Lazy("dashboards", "dashboards", "List, print or write Grafana's dashboards"),
     "version": Lazy("version", "version", "Show versions and the cluster in use"),
 }
 

@@ -159,11 +159,13 @@ OWNERS = {
     "sqlite3": ("kai_ray/cluster/memory", "kai_ray/history/"),
     "rich": ("kai_ray/cli/", "kai_ray/sdk/progress.py"),
     "click": ("kai_ray/cli/",),
+    "prometheus_client": ("kai_ray/metrics/",),
     "numpy": (
         "scheduler/",
         "kai_ray/encode",
         "kai_ray/controllers/",
         "kai_ray/history/",
+        "kai_ray/metrics/",
         "kai_ray/sight/",
         "kai_ray/sim/",
         "benchmarks/",
