@@ -30,9 +30,11 @@ class Office:
         *,
         clock: Clock | None = None,
         notify: NotifyConfig | None = None,
+        gpu_use: bool = False,
     ) -> None:
         """With `notify`, messages go out."""
-        raw = {"nodePools": [{"name": "n", "count": 1, "gpus": 8}]}
+        raw: dict[str, Any] = {"nodePools": [{"name": "n", "count": 1, "gpus": 8}]}
+        raw |= {"gpuUse": {"periodSeconds": 30}} if gpu_use else {}
         self.cluster = EmbeddedCluster(
             ClusterConfig.of(raw), clock or VirtualClock(now_s), folder, notify=notify
         )
@@ -182,6 +184,17 @@ def test_an_idle_warning_is_passed_on(office: Office) -> None:
     ((who, message),) = office.told
     assert who == "mine"
     assert line(message).endswith("leaves its GPUs idle: below 5 % for 30 minutes")
+
+
+def test_the_rule_for_idle_jobs_is_heard() -> None:
+    office = Office(gpu_use=True)
+    with office.cluster:
+        rule = "below 5% for 10m, suspend after 10m, enforce"
+        office.note("a", notify="ops", notify_on="idle", idle_jobs=rule)
+        office.job("lazy", "a", 4, run="5h", sim_gpu_use="1%")
+        (_, warned), (_, suspended) = office.run(3600)
+    assert "leaves its GPUs idle: uses 1 % of its 4 GPUs" in warned
+    assert "suspended" in suspended and "kai job resume" in suspended
 
 
 def test_a_job_that_is_deleted_has_ended(office: Office) -> None:

@@ -18,9 +18,9 @@ from tests.notify.test_stories import Office
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An hour: a borrower is evicted for an owner, comes back, and fails in the end."""
     folder = tmp_path_factory.mktemp("state")
-    office = Office(folder)
+    office = Office(folder, gpu_use=True)
     with office.cluster:
-        office.job("borrower", "a", 8, run="30m", exits="1")
+        office.job("borrower", "a", 8, run="30m", exits="1", sim_gpu_use="50%")
         office.run(600)
         office.job("owner", "b", 4, run="10m")
         office.run(60)
@@ -53,6 +53,8 @@ def test_the_report_of_a_victim_tells_its_life(folder: Path) -> None:
     assert isinstance(hours, dict)
     assert hours["held"] == pytest.approx(first["gpuHours"] + second["gpuHours"], rel=0.01)
     assert hours["asked"] > hours["held"]
+    assert hours["used"] == pytest.approx(0.5 * hours["useKnown"], rel=0.1)
+    assert hours["useKnown"] == pytest.approx(hours["held"], rel=0.1)
     assert found["cost"] == pytest.approx(2 * hours["held"], rel=1e-3)
 
 
