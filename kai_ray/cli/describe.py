@@ -104,6 +104,7 @@ def _subtree(rows: Sequence[Any], name: str) -> set[str]:
 @connect.connected
 def job(name: str) -> None:
     """Show one job: its gangs and pods, why it waits, conditions and events."""
+    from kai_ray.cli.views import gpu_use
     from kai_ray.sdk.finding import find
     from kai_ray.sight.jobs import pods as P
 
@@ -115,6 +116,8 @@ def job(name: str) -> None:
         _ending(port, found.object)
         return
     row = found.job
+    names = {g.name for g in row.gangs}
+    members = [p for p in port.list(R.POD, row.namespace).items if P.gang_name(p) in names]
     fields(
         ("Name", row.name),
         ("Namespace", row.namespace),
@@ -123,6 +126,7 @@ def job(name: str) -> None:
         ("Priority", str(row.priority)),
         ("Status", row.status),
         ("GPUs", output.number(row.gpus)),
+        ("GPU use", gpu_use.of_pods(port, members)),
         ("Position", f"{row.position} in queue {row.queue}" if row.position else ""),
         ("Nodes", ", ".join(row.nodes)),
         ("Has to leave", _notice(found.object)),
@@ -149,8 +153,6 @@ def job(name: str) -> None:
         Column("RUNNING", lambda s: str(s[3])),
     )
     section("Subgroups", subgroups, [s for g in row.gangs for s in g.subgroups])
-    names = {g.name for g in row.gangs}
-    members = [p for p in port.list(R.POD, row.namespace).items if P.gang_name(p) in names]
     pods: tuple[Column[Object], ...] = (
         Column("POD", lambda p: p["metadata"]["name"]),
         Column("GPUS", lambda p: output.number(P.gpus(p))),
@@ -196,6 +198,7 @@ def _explain(port: Port, found: Found) -> None:
 @connect.connected
 def node(name: str) -> None:
     """Show one node: labels, taints, what runs on it."""
+    from kai_ray.cli.views import gpu_use
     from kai_ray.sight import claimed as devices
     from kai_ray.sight import node_list as view
     from kai_ray.sight.jobs import pods as P
@@ -226,12 +229,16 @@ def node(name: str) -> None:
         ("Reserved for", (obj["metadata"].get("labels") or {}).get(L.RESERVED_FOR) or ""),
         ("Age", output.age(row.created)),
     )
+    told = gpu_use.of_node(port, name, pods)
+    if told.problem:
+        fields(("GPU use", told.problem))
     labels = sorted((obj["metadata"].get("labels") or {}).items())
     columns: tuple[Column[tuple[str, str]], ...] = (
         Column("LABEL", lambda i: i[0]),
         Column("VALUE", lambda i: i[1]),
     )
     section("Labels", columns, labels)
+    section("GPUs", gpu_use.DEVICES, told.rows)
     cards: tuple[Column[Any], ...] = (
         Column("CARD", lambda c: c.group),
         Column("USED", lambda c: f"{c.used:.0%}"),

@@ -50,6 +50,14 @@ class GpuUse:
         self._runtime: Runtime | None = None
         self.version = 0
 
+    @classmethod
+    def of(cls, states: Iterable[Object]) -> GpuUse:
+        """Of objects that were read once."""
+        made = cls()
+        for state in states:
+            made._take(state["metadata"]["name"], state)
+        return made
+
     def setup(self, runtime: Runtime) -> None:
         if self._runtime is None:
             self._runtime = runtime
@@ -60,18 +68,23 @@ class GpuUse:
         obj = new if new is not None else old
         assert obj is not None
         name = obj["metadata"]["name"]
+        if new is None:
+            self._heard.pop(name, None)
+        elif old is not None:
+            self._heard[name] = self._runtime.clock.now()
+        self._take(name, new)
+
+    def _take(self, name: str, state: Object | None) -> None:
+        """A node's state in the place of the last one."""
         self.version += 1
         before = self.nodes.pop(name, None)
         for device in before.devices if before is not None else ():
             for uid in device.holders:
                 if self._of_pod.get(uid, ("",))[0] == name:
                     del self._of_pod[uid]
-        if new is None:
-            self._heard.pop(name, None)
+        if state is None:
             return
-        if old is not None:
-            self._heard[name] = self._runtime.clock.now()
-        found = self.nodes[name] = read(new)
+        found = self.nodes[name] = read(state)
         by_pod: dict[str, list[DeviceUse]] = {}
         for device in found.devices:
             for uid in device.holders:
