@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
@@ -15,6 +17,7 @@ from kai_ray.sdk.switching import switch
 from kai_ray.sim.gpu_model import GpuModel
 from tests.idle.worlds import World, world
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "idle"
 RULE = "below 5% for 30m, suspend after 10m, enforce"
 
 
@@ -297,3 +300,18 @@ def test_the_life_of_the_job_tells_of_it() -> None:
         w.run(50)
         assert ("warned", "IdleWarning", "lazy") in seen
         assert ("warned", "IdleSuspended", "lazy") in seen
+
+
+def test_the_example_of_the_documents() -> None:
+    with world() as w:
+        for file in sorted(EXAMPLE.glob("*.yaml")):
+            for manifest in yaml.safe_load_all(file.read_text()):
+                kind = kinds.BY_KIND[manifest["apiVersion"], manifest["kind"]]
+                if kind.namespaced:
+                    manifest["metadata"]["namespace"] = "default"
+                w.port.create(kind, manifest)
+        w.run(2)
+        assert w.idle("forgotten") == "IdleWarning"
+        w.run(2)
+        assert w.idle("forgotten") == "IdleSuspended"
+        assert w.running("forgotten") == 0 and w.running("busy") == 1
