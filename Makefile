@@ -18,7 +18,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 # `scheduler` is checked under its own name; `kai_ray/scheduler` is a link to it.
 CODE := scheduler kai_ray tests benchmarks
 
-.PHONY: help demo install dev parts lint format types contracts check test test-fast bench lock wheel clean
+.PHONY: help demo install dev parts lint format types contracts check test test-fast bench reference lock wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ test-fast: dev ## the tests that take no more than a few seconds each and need n
 bench: dev ## the benchmarks, one JSON object a line
 	$(PY) -m benchmarks fill --nodes 1000 --jobs 8000 --json
 	$(PY) -m benchmarks cli_start --json
+	$(PY) -m benchmarks import_time --json
+
+reference: dev ## docs/sdk-reference.md from the docstrings of kai_ray
+	$(PY) -m kai_ray.sdk.reference docs/sdk-reference.md
 
 wheel: dev ## dist/*.whl and dist/*.tar.gz
 	$(PIP) install -q -c $(PINS) build

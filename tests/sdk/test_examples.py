@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kai_ray.podgrouper.manifests import read_documents
-from tests.parts import python_env
+from tests.parts import python_env, ray_env
 from tests.parts.python_env import PythonEnv
 
 from .conftest import EXAMPLES
@@ -72,3 +73,27 @@ def test_the_training_operators_client_and_its_objects_are_taken(world: Served) 
     said = world.run(str(SDK / "kubeflow_training.py"), home=home)
     assert "theirs: Succeeded in queue vision" in said
     assert "ours: Succeeded in queue vision" in said
+
+
+@pytest.mark.slow
+def test_rays_job_client_carries_our_labels(tmp_path: Path) -> None:
+    """A real Ray with its dashboard, and the example against it."""
+    home = home_of(python_env.RAY)
+    env = ray_env.environment(home) | {"HOME": str(tmp_path), "PYTHONPATH": str(EXAMPLES.parent)}
+    program = (
+        "import ray, runpy, sys\n"
+        "context = ray.init(num_cpus=2, dashboard_port=0, include_dashboard=True,\n"
+        "    object_store_memory=80 * 2**20, log_to_driver=False)\n"
+        "sys.argv = [sys.argv[1], 'http://' + context.dashboard_url]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [str(home / "bin" / "python"), "-c", program, str(EXAMPLES / "sdk" / "ray_job_client.py")],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert "SUCCEEDED {'kai.scheduler/queue': 'vision', 'user': 'ada'}" in done.stdout

@@ -193,7 +193,7 @@ def test_whatever_holds_a_manifest_is_taken(what: Any) -> None:
         ({"apiVersion": "v1", "kind": "Pod"}, "no metadata.name"),
         ({"apiVersion": "v1", "kind": "Pod", "metadata": []}, "no metadata.name"),
         ("a: [\n", "not YAML or JSON"),
-        ("- 1\n- 2\n", "the given text"),
+        ("- 1\n- 2\n", "no object to submit"),
         ([], "no object to submit"),
         ([1], "a int cannot be submitted"),
         (object(), "a object cannot be submitted"),
