@@ -48,7 +48,13 @@ class Release:
             },
             **(values or {}),
         }
+        self.state = plane.folder / f"state-{self.health_port}"
+        """What the pod has as its folder of the history."""
         self._process: Program | None = None
+
+    @property
+    def process(self) -> Program | None:
+        return self._process
 
     def helm(self, *args: str, values: bool = False) -> str:
         """What helm says. Raises HelmFailed."""
@@ -90,9 +96,10 @@ class Release:
         command = Path(sys.executable).parent / container["command"][0]
         kubeconfig = self._kubeconfig(spec["serviceAccountName"])
         env = {e["name"]: e["value"] for e in container["env"]} | {"KUBECONFIG": str(kubeconfig)}
-        process = self._process = self.plane.run(
-            command, [*container["args"], "--verbose"], name="kai", env=env
-        )
+        args = [
+            f"--state={self.state}" if a.startswith("--state=") else a for a in container["args"]
+        ]
+        process = self._process = self.plane.run(command, [*args, "--verbose"], name="kai", env=env)
         process.wait_until(self.ready, 60)
         return process
 
