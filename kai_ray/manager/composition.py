@@ -28,7 +28,7 @@ class Composition:
     def __init__(self, config: ManagerConfig) -> None:
         self.config = config
         chosen = config.components
-        self.tally = Tally()
+        self.tally = Tally(decides="scheduler" in chosen)
         """What Prometheus is told and no state shows."""
         control = dataclasses.replace(_control(config), on_bound=self.tally.bound)
         # Where it does not run, its index still tells which gang a pod belongs to.
@@ -63,8 +63,8 @@ class Composition:
             return [self.podgrouper, *ours, self.shards, *watching]
         if "binder" in chosen:
             binding = (control.events, control.reservations, control.binder, control.requests)
-            return [self.podgrouper, *binding]
-        return [self.podgrouper]
+            return [self.podgrouper, *binding, self.tally]
+        return [self.podgrouper, self.tally]
 
     def close(self) -> None:
         """Writes what is kept in files and lets them go."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.metrics import gpu_use, kai_names, notifications, own_names
 from kai_ray.metrics.families import counter, gauge
@@ -36,13 +35,12 @@ class SchedulerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         found = self._sources()
+        yield from self._process(found)
+        if not found.tally.ready:
+            return
         sight, tally = found.sight, found.tally
         queues = sight.queues
-        display = {
-            q["metadata"]["name"]: str((q.get("spec") or {}).get("displayName") or "")
-            for q in found.runtime.informer(kinds.QUEUE)
-        }
-        yield from kai_names.families(queues, display, sight.cycle, tally)
+        yield from kai_names.families(queues, tally.display_names(), sight.cycle, tally)
         yield from own_names.queues(queues)
         yield from own_names.jobs(queues, tally)
         yield from own_names.nodes(sight.nodes)
@@ -50,16 +48,15 @@ class SchedulerCollector(Collector):
         yield from gpu_use.families(sight.gpu)
         yield from tally.job_use.families(sight)
         yield from notifications.families(found.delivery.figures())
-        yield from self._process(found)
 
     def _process(self, found: Sources) -> Iterator[Metric]:
         runtime = found.runtime
         yield gauge("kai_build_info", "1", ("version",), [((self._version,), 1.0)])
         yield gauge(
             "kai_leader",
-            "1 for the process that decides, 0 for one that stands by",
+            "1 for the process that decides, 0 for one that stands by or runs other parts",
             (),
-            [((), float(runtime.leads))],
+            [((), float(runtime.leads and found.tally.decides))],
         )
         yield gauge(
             "kai_watch_lag_seconds",

@@ -86,6 +86,9 @@ def jobs(figures: QueueFigures, tally: Tally) -> Iterator[Metric]:
 
 
 def nodes(figures: NodeFigures) -> Iterator[Metric]:
+    """Nothing from a process that has decided nothing yet, such as one that stands by."""
+    if not figures.names:
+        return
     columns = {"capacity": figures.gpus, "allocated": figures.allocated, "free": figures.free}
     columns["shared"] = figures.shared.astype(np.float64)
     rows = [

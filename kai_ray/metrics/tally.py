@@ -48,11 +48,17 @@ _WAITS_NO_MORE = frozenset((*_STARTS, "suspended", "ended"))
 
 
 class Tally:
-    """A controller without keys: it is told, and reconciles nothing."""
+    """A controller without keys: it is told, and reconciles nothing.
+
+    `decides`: whether the scheduler runs in this process, and not only other parts.
+    """
 
     name = "metrics"
 
-    def __init__(self) -> None:
+    def __init__(self, *, decides: bool = True) -> None:
+        self.decides = decides
+        self.ready = False
+        """Whether the loop has begun; before, there is nothing to read."""
         self.scheduled_by: Counter[str] = Counter()
         """Gangs that an action found room for."""
         self.events: Counter[tuple[str, str, str, str]] = Counter()
@@ -81,6 +87,8 @@ class Tally:
         self.job_use.setup(runtime)
         self._clock = runtime.clock
         self._groups = runtime.informer(kinds.POD_GROUP)
+        self._queues = runtime.informer(kinds.QUEUE)
+        self.ready = True
 
     def reconcile(self, key: str) -> float | None:
         return None
@@ -160,6 +168,11 @@ class Tally:
             name, namespace = labels[:2]
             if self._groups.get(name, namespace) is not None:
                 yield labels, float(pods)
+
+    def display_names(self) -> dict[str, str]:
+        """Queue -> what its owners call it; "" where they say nothing."""
+        specs = ((q["metadata"]["name"], q.get("spec") or {}) for q in self._queues)
+        return {name: str(spec.get("displayName") or "") for name, spec in specs}
 
     def oldest_wait_s(self) -> list[tuple[tuple[str, ...], float]]:
         """(queue, seconds) for queues in which a job waits for its start."""

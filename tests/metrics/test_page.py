@@ -15,6 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.clock import VirtualClock
+from kai_ray.cluster.memory import MemoryStore
+from kai_ray.cluster.runtime import Runtime
+from kai_ray.manager.composition import Composition
+from kai_ray.manager.config import ManagerConfig
 from kai_ray.manager.health import HealthServer, Page
 from kai_ray.manager.scrape import metrics_page
 from kai_ray.sim.cluster_file import ClusterConfig
@@ -88,7 +92,34 @@ def job(name: str, of: str, pods: int, gpus: int, run_s: int = 3600) -> dict[str
 def test_before_the_first_cycle_there_is_a_page_without_queues(page: Page) -> None:
     found = read(page)
     assert value(found, "kai_leader") == 1
-    assert not any(name.startswith("kai_queue") for name, _ in found)
+    silent = ("kai_queue", "kai_node", "kai_cluster", "kai_gpu")
+    assert not any(name.startswith(silent) for name, _ in found)
+
+
+def test_a_process_that_has_not_begun_says_who_it_is() -> None:
+    """Between the loss of a lease and the next life nothing is watched yet."""
+    composition = Composition(ManagerConfig())
+    runtime = Runtime(MemoryStore(VirtualClock()), VirtualClock(), may_act=lambda: False)
+    found = read(metrics_page(lambda: (composition, runtime)))
+    assert value(found, "kai_leader") == 0
+    assert any(name == "kai_build_info" for name, _ in found)
+    composition.close()
+    runtime.close()
+
+
+@pytest.mark.parametrize("components", [("binder",), ("podgrouper",), ("scheduler",)])
+def test_each_part_has_a_page_and_only_the_scheduler_leads(components: tuple[str, ...]) -> None:
+    store = MemoryStore(VirtualClock())
+    composition = Composition(ManagerConfig(components=components))
+    runtime = Runtime(store, VirtualClock())
+    for controller in composition.controllers():
+        runtime.add(controller)
+    watched = sorted(runtime.news_age_s())
+    found = read(metrics_page(lambda: (composition, runtime)))
+    assert value(found, "kai_leader") == float("scheduler" in components)
+    assert sorted(runtime.news_age_s()) == watched, "a scrape watches nothing that was not watched"
+    composition.close()
+    runtime.close()
 
 
 @pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
