@@ -17,14 +17,14 @@ color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-se
 h1{font-size:24px;margin:0 0 4px;letter-spacing:-.01em;overflow-wrap:anywhere}
 h2{font-size:16px;margin:36px 0 10px}
 .sub{color:var(--soft);margin:0 0 20px}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;margin:20px 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(190px,45%),1fr));gap:12px;margin:20px 0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
 .card b{display:block;font-size:21px;font-weight:600;white-space:nowrap;
 font-variant-numeric:tabular-nums}
 .card span{color:var(--soft);font-size:13px}
 .note{border-left:3px solid var(--c2);background:var(--card);padding:8px 12px;margin:12px 0;
 border-radius:0 6px 6px 0}
-svg{width:100%;height:auto;display:block}
+svg{width:100%;height:auto;display:block;overflow:visible}
 svg text{font:12px system-ui,sans-serif;fill:var(--soft)}
 svg .label{fill:var(--ink)}
 .grid{stroke:var(--line);stroke-width:1}
@@ -45,7 +45,7 @@ margin-right:6px;background:currentColor}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{text-align:left;padding:6px 20px 6px 0;border-bottom:1px solid var(--line);
-vertical-align:top;overflow-wrap:anywhere}
+vertical-align:top;overflow-wrap:break-word}
 th{color:var(--soft);font-weight:500;white-space:nowrap}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 tfoot td{font-weight:600;border-bottom:0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -57,13 +58,13 @@ def test_a_message_arrives_in_the_form_that_slack_takes(opened: Open) -> None:
 
 def test_what_fails_for_a_while_is_tried_again_less_and_less_often(opened: Open) -> None:
     with webhook(answer=lambda n: (503 if n < 4 else 200, {})) as hook:
-        delivery = opened()
+        delivery = opened(limits=Limits(first_retry_s=0.04, last_retry_s=9.0))
         delivery.send(hook.url, about("train"))
         until(lambda: delivery.figures().sent == 1)
     assert delivery.figures().retried == 4
     assert delivery.figures().problems == ()
-    first, last = hook.times[1] - hook.times[0], hook.times[4] - hook.times[3]
-    assert last > 1.5 * first
+    pauses = [b - a for a, b in itertools.pairwise(hook.times)]
+    assert all(took >= 0.75 * 0.04 * 2**n for n, took in enumerate(pauses))
 
 
 def test_a_server_that_asks_for_time_is_given_it(opened: Open) -> None:
@@ -112,6 +113,23 @@ def test_channels_are_served_while_every_address_hangs(opened: Open) -> None:
         time.sleep(0.05)
         delivery.send("ops", about("train"))
         until(lambda: len(hook.bodies) == 1, timeout_s=3.0)
+
+
+def test_addresses_take_no_room_from_channels(opened: Open) -> None:
+    with webhook(answer=lambda n: (503 if n == 0 else 200, {})) as hook:
+        config = NotifyConfig({"ops": Channel(hook.url)}, hosts=("127.0.0.1",))
+        limits = Limits(deadline_s=0.1, first_retry_s=60, lanes=3, messages=6)
+        delivery = opened(config, limits)
+        for number in range(12):
+            delivery.send(f"http://127.0.0.1:9/{number % 3}", about("j"))
+        until(lambda: delivery.figures().retried == 3)
+        assert delivery.figures().waiting == 6
+        for number in range(5):
+            delivery.send("ops", about(f"k{number}"))
+        until(lambda: delivery.figures().retried == 4)
+        assert delivery.figures().waiting == 11
+        delivery.send("http://127.0.0.1:9/4", about("late"))
+        assert delivery.figures().waiting == 11
 
 
 def test_what_comes_in_meanwhile_goes_out_together_and_in_order(opened: Open) -> None:

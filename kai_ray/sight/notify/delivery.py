@@ -69,7 +69,7 @@ class Delivery:
         self.limits = limits or Limits()
         self._post = send
         self._outbox = outbox
-        self._lanes = Lanes(self.limits)
+        self._lanes = Lanes(self.limits, config.channels)
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._stopping = False

@@ -6,7 +6,7 @@ Who uses it holds a lock. All times are steady seconds.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from kai_ray.sight.notify import message as words
@@ -58,8 +58,12 @@ class Lane:
 
 
 class Lanes:
-    def __init__(self, limits: Limits) -> None:
+    """`channels`: targets that the operator has configured. What others ask for takes no room from
+    them: the limits of all targets together do not hold for channels."""
+
+    def __init__(self, limits: Limits, channels: Container[str] = ()) -> None:
         self._limits = limits
+        self._channels = channels
         self._lanes: OrderedDict[str, Lane] = OrderedDict()
         self.waiting = 0
         self.dropped = 0
@@ -118,7 +122,7 @@ class Lanes:
         self._trim(lane)
 
     def _new(self, target: str) -> Lane | None:
-        if len(self._lanes) >= self._limits.lanes:
+        if len(self._lanes) >= self._limits.lanes and target not in self._channels:
             empty = next((t for t, lane in self._lanes.items() if not lane.waiting), None)
             if empty is None:
                 return None
@@ -128,7 +132,8 @@ class Lanes:
 
     def _trim(self, lane: Lane) -> None:
         limits = self._limits
-        while lane.queue and (lane.waiting > limits.lane or self.waiting > limits.messages):
+        most = limits.messages if lane.target not in self._channels else self.waiting
+        while lane.queue and (lane.waiting > limits.lane or self.waiting > most):
             lane.queue.popleft()
             self.waiting -= 1
             self.dropped += 1
