@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -191,16 +192,12 @@ class Console:
     async def _live(self, request: Request, viewer: Viewer) -> Response:
         cluster = self.clusters.named(request.query_params.get("context") or "")
         ask = Ask(self.clusters, viewer, query={"context": cluster.name})
-        seen = await self._worked(lambda: ask.sees(cluster.view()))
-        return self.live.stream(cluster, seen, lambda: self.door_open(request))
 
-    def door_open(self, request: Request) -> bool:
-        """Whether who listens may still listen."""
-        try:
-            self._viewer(request)
-        except ApiError as error:
-            return not isinstance(error, Unauthorized)
-        return True
+        def seen() -> frozenset[str] | None:
+            return replace(ask, viewer=self._viewer(request)).sees(cluster.view())
+
+        first = await self._worked(seen)
+        return self.live.stream(cluster, first, seen)
 
     def _openapi(self, request: Request) -> Response:
         if self._document is None:

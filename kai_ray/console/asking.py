@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,9 +68,7 @@ class Ask:
 
     def sees(self, view: View) -> frozenset[str] | None:
         """The namespaces whose jobs the viewer may see; None: all."""
-        known = {row.job.namespace for row in view.jobs.rows()}
-        known |= {namespace["metadata"]["name"] for namespace in view.namespaces}
-        return self.viewer.namespaces(known)
+        return self.viewer.namespaces(_namespaces(view))
 
     def must_see(self, namespace: str) -> None:
         """Raises NotFound for a namespace that is hidden: whether it exists is not told."""
@@ -116,6 +114,12 @@ class Ask:
             raise Refused(message, field=at.rstrip("`").lstrip(".")) from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadRequest(f"the body is not JSON: {error}") from error
+
+
+def _namespaces(view: View) -> Iterator[str]:
+    """Where there are jobs, and where there could be; looked at only where it matters."""
+    yield from {row.job.namespace for row in view.jobs.rows()}
+    yield from (namespace["metadata"]["name"] for namespace in view.namespaces)
 
 
 def cause_of(error: Invalid) -> tuple[str, str]:

@@ -43,6 +43,8 @@ class Inside:
     loop: Callable[[str], SchedulingLoop | None]  # of a node pool
     history: HistoryReader | None = None
     prices: Prices | None = None
+    problems: Callable[[], list[str]] = list
+    """What does not work just now, in sentences."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from kai_ray.cluster.clock import rfc3339
-from kai_ray.cluster.port import ApiError, TooManyRequests
+from kai_ray.cluster.port import ApiError, TooManyRequests, Unauthorized
 from kai_ray.console.cluster import Cluster, View
 from kai_ray.console.clusters import Clusters
 
@@ -27,6 +27,10 @@ MOST = 100
 QUEUED = 500
 #: A listener's right to listen is looked at again this often.
 RIGHTS_S = 30.0
+
+
+#: The namespaces whose jobs somebody sees; None: all.
+Seen = frozenset[str] | None
 
 
 class Live:
@@ -41,20 +45,19 @@ class Live:
         """Ends every stream within a second."""
         self._closed = True
 
-    def stream(
-        self, cluster: Cluster, seen: frozenset[str] | None, may: Callable[[], bool]
-    ) -> StreamingResponse:
-        """Raises TooManyRequests."""
+    def stream(self, cluster: Cluster, seen: Seen, again: Callable[[], Seen]) -> StreamingResponse:
+        """`seen` are the namespaces that the listener sees; `again` says so anew, or raises
+        Unauthorized, which ends the stream. Raises TooManyRequests."""
         if self._count >= MOST:
             raise TooManyRequests("too many listen already: poll instead")
         return StreamingResponse(
-            self._events(cluster, seen, may),
+            self._events(cluster, seen, again),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
     async def _events(
-        self, cluster: Cluster, seen: frozenset[str] | None, may: Callable[[], bool]
+        self, cluster: Cluster, seen: Seen, again: Callable[[], Seen]
     ) -> AsyncIterator[bytes]:
         self._count += 1
         listener = Listener(cluster, seen)
@@ -66,8 +69,12 @@ class Live:
                 since_s += EVERY_S
                 if since_s >= RIGHTS_S:
                     since_s = 0.0
-                    if not await asyncio.to_thread(may):
+                    try:
+                        listener.seen = await asyncio.to_thread(again)
+                    except Unauthorized:
                         return
+                    except ApiError:
+                        pass  # the server does not answer: what was so, is so
                 news = listener.news()
                 quiet_s = 0.0 if news else quiet_s + EVERY_S
                 if quiet_s >= PING_S:
@@ -82,9 +89,9 @@ class Live:
 class Listener:
     """What one listener has been told so far."""
 
-    def __init__(self, cluster: Cluster, seen: frozenset[str] | None) -> None:
+    def __init__(self, cluster: Cluster, seen: Seen) -> None:
         self._cluster = cluster
-        self._seen = seen
+        self.seen = seen
         self._view: View | None = None
         self._jobs: deque[Any] = deque(maxlen=QUEUED)
         self._told: dict[str, int] = {}
@@ -118,7 +125,9 @@ class Listener:
         versions = _versions(self._view)
         topics = [topic for topic, version in versions.items() if self._told.get(topic) != version]
         self._told = versions
-        if topics and not fresh:
+        if fresh:
+            topics = list(versions)
+        if topics:
             found.append(event("changed", {"topics": ["overview", *topics]}))
         found += self._cycles(self._view)
         found += self._lives()
@@ -156,7 +165,7 @@ class Listener:
         found: list[bytes] = []
         while self._jobs:
             told = self._jobs.popleft()
-            if self._seen is not None and told.namespace not in self._seen:
+            if self.seen is not None and told.namespace not in self.seen:
                 continue
             said = {
                 "at": rfc3339(told.at_s),

@@ -139,7 +139,8 @@ class ClusterDoor:
         self._port = port
         self._connection = connection
         self._lock = threading.Lock()
-        self._known: dict[bytes, tuple[float, Reviewed | None]] = {}
+        self._known: dict[bytes, tuple[float, Reviewed]] = {}
+        self._refused: dict[bytes, float] = {}
 
     def enter(self, token: str) -> Viewer:
         if not token or len(token) > LONGEST_TOKEN or not token.isascii():
@@ -148,17 +149,30 @@ class ClusterDoor:
         now = time.monotonic()
         with self._lock:
             until, viewer = self._known.get(digest, (0.0, None))
-        if until <= now:
+            refused = self._refused.get(digest, 0.0) > now
+        if refused:
+            viewer = None
+        elif until <= now:
             viewer = self._review(token, viewer)
-            with self._lock:
-                if len(self._known) >= MOST_VIEWERS:
-                    self._forget(now)
-                if len(self._known) >= MOST_VIEWERS:
-                    raise TooManyRequests("too many have signed in: try again in a minute")
-                self._known[digest] = (now + BELIEVED_S, viewer)
+            self._remember(digest, viewer, now)
         if viewer is None:
             raise Unauthorized("the API server does not know that token, or it has expired")
         return viewer
+
+    def _remember(self, digest: bytes, viewer: Reviewed | None, now: float) -> None:
+        """Strangers are kept apart: however many come, they push out nobody who is known."""
+        with self._lock:
+            if viewer is None:
+                self._known.pop(digest, None)
+                if len(self._refused) >= MOST_VIEWERS:
+                    self._refused.clear()
+                self._refused[digest] = now + BELIEVED_S
+                return
+            if len(self._known) >= MOST_VIEWERS:
+                self._forget(now)
+            if len(self._known) >= MOST_VIEWERS:
+                raise TooManyRequests("too many have signed in: try again in a minute")
+            self._known[digest] = (now + BELIEVED_S, viewer)
 
     def close(self) -> None:
         """Ends the connections that were opened for viewers."""
@@ -170,8 +184,7 @@ class ClusterDoor:
         for digest, (until, viewer) in list(self._known.items()):
             if until <= now:
                 del self._known[digest]
-                if viewer is not None:
-                    viewer.close()
+                viewer.close()
 
     def _review(self, token: str, before: Reviewed | None) -> Reviewed | None:
         review = {"kind": "TokenReview", "spec": {"token": token}, "metadata": {}}

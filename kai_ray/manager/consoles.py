@@ -57,4 +57,11 @@ def _inside(composition: Composition, prices: Prices | None) -> Inside:
 
     recorder = composition.recorder
     history = recorder.reader() if recorder is not None else None
-    return Inside(composition.sight, loop, history, prices)
+
+    def problems() -> list[str]:
+        kept = recorder.problem if recorder is not None else ""
+        told = composition.delivery.figures().problems
+        found = [f"notifications to {target}: {why}" for target, why in told]
+        return [f"history: {kept}", *found] if kept else found
+
+    return Inside(composition.sight, loop, history, prices, problems)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kai_ray.cluster import resources as R
@@ -20,7 +21,7 @@ from kai_ray.console.app import Console
 from kai_ray.console.server import ConsoleServer
 from kai_ray.manager import consoles
 from kai_ray.sdk import manifests
-from kai_ray.sim.cluster_file import ClusterConfig
+from kai_ray.sim.cluster_file import ClusterConfig, GpuModel
 from kai_ray.sim.embedded import EmbeddedCluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -145,8 +146,10 @@ def submit(world: World, *paths: Path) -> None:
 
 
 @contextmanager
-def world_of(shape: str = "2x8", **options: Any) -> Iterator[World]:
-    config = ClusterConfig.short(shape)
+def world_of(shape: str = "2x8", gpu_use_s: float | None = None, **options: Any) -> Iterator[World]:
+    """`gpu_use_s`: how often nodes tell what their GPUs do."""
+    model = GpuModel(period_seconds=gpu_use_s)
+    config = msgspec.structs.replace(ClusterConfig.short(shape), gpu_use=model)
     with ExitStack() as stack:
         clock = VirtualClock(START_S)
         cluster = stack.enter_context(EmbeddedCluster(config, clock, **options))

@@ -13,7 +13,7 @@ import pytest
 
 from kai_ray.console import live
 
-from .conftest import World
+from .conftest import Client, World
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ class Stream:
 
 
 @contextmanager
-def listening(world: World, query: str = "") -> Iterator[Stream]:
+def listening(world: Client, query: str = "") -> Iterator[Stream]:
     connection = http.client.HTTPConnection("127.0.0.1", world.port, timeout=10)
     headers = {"Authorization": f"Bearer {world.token}"}
     connection.request("GET", f"/api/v1/live{query}", headers=headers)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import World
+from kai_ray.cluster.clock import VirtualClock
+
+from .conftest import World, world_of
 
 
 @pytest.fixture
@@ -30,7 +32,10 @@ def test_the_overview_says_who_holds_what_and_who_waits(busy: World) -> None:
         "free": 0.0,
         "shared": 0,
         "unhealthy": 0,
+        "utilization": None,
+        "idle": 0,
     }
+    assert seen["problems"] == []
     assert seen["jobs"] == {"total": 4, "byState": {"Running": 2, "Waiting": 2}}
     assert seen["waiting"]["gpus"] == 9
     assert sum(seen["waiting"]["byReason"].values()) == 2
@@ -107,6 +112,28 @@ def test_a_node_tells_what_runs_on_it(busy: World) -> None:
     assert (pod["gpus"], pod["phase"], node["hidden"]) == (8, "Running", 0)
     assert pod["job"] in ("default/Job/depth", "default/Job/flow")
     assert ("Ready", "True") in [(c["type"], c["status"]) for c in node["conditions"]]
+
+
+def test_what_gpus_do_is_shown_as_far_as_it_is_known() -> None:
+    with world_of("2x8", gpu_use_s=30) as world:
+        world.queue("vision")
+        world.job("depth", "vision")
+        world.run(300)
+        node, other = sorted(world.get("/nodes")["nodes"], key=lambda n: -n["allocated"])
+        used = [card[4] for card in node["cards"]]
+        assert all(part is not None and 0 < part <= 1 for part in used)
+        assert [card[4] for card in other["cards"]] == [0.0] * 8
+        seen = world.get("/overview")["gpus"]
+        assert seen["utilization"] == pytest.approx(sum(used) / 8, abs=1e-3)
+        devices = world.get(f"/nodes/{node['name']}")["devices"]
+        assert [d["utilization"] for d in devices] == used
+        now = world.get("/jobs/default/Job/depth/gpu")["now"]
+        assert sorted(d["index"] for d in now) == list(range(8))
+        clock = world.cluster.clock
+        assert isinstance(clock, VirtualClock)
+        clock.advance_to(clock.now() + 3600)
+        told = world.get("/overview")["problems"]
+        assert len(told) == 1 and told[0].startswith("no GPU data from node")
 
 
 def test_a_cordoned_node_says_so(busy: World) -> None:

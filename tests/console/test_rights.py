@@ -191,6 +191,36 @@ def test_a_token_that_nobody_knows(shared: Shared) -> None:
         assert answer.status == 401, token[:20]
 
 
+def test_strangers_push_nobody_out(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewers, "MOST_VIEWERS", 8)
+    for number in range(30):
+        assert shared.viewer(f"guess-{number}").send("GET", "/api/v1/jobs").status == 401
+    assert shared.viewer("of-alice-team-a").get("/jobs")["total"] == 1
+
+
+def test_a_listener_whose_token_has_ended_is_not_told_on(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kai_ray.console import live
+    from tests.console.test_live import listening
+
+    monkeypatch.setattr(live, "EVERY_S", 0.02)
+    monkeypatch.setattr(live, "RIGHTS_S", 0.04)
+    monkeypatch.setattr(viewers, "BELIEVED_S", 0.05)
+    tokens = shared.rest._face._tokens
+    user = User("guest", ("team-a",))
+    tokens._issued[b"a-short-token"] = (user, float("inf"))
+    world = shared.world
+    guest = Client(shared.port, "a-short-token")
+    with listening(guest) as stream:
+        assert stream.next()[0] == "hello"
+        assert guest.get("/jobs")["total"] == 1
+        del tokens._issued[b"a-short-token"]
+        while stream.response.readline():
+            world.run(0)
+    assert guest.send("GET", "/api/v1/jobs").status == 401
+
+
 def test_rights_that_are_taken_away_end_within_half_a_minute(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,8 @@ from kai_ray.console.cluster import Cluster, View
 from kai_ray.console.node_board import BAD, NodeRow
 
 WAITS = ("Waiting", "Evicted")
+#: A GPU that is held and used less than this does next to nothing.
+IDLE = 0.05
 #: Cycles in the small plot.
 RECENT = 120
 
@@ -34,7 +36,26 @@ def overview(ask: Ask) -> shapes.Overview:
         waiting=waiting,
         queues=queues.rows(ask, view),
         cycle=_cycle(view),
+        problems=_problems(ask, view),
     )
+
+
+def _problems(ask: Ask, view: View) -> list[str]:
+    """What keeps the pages from being the whole truth; where people cannot be told of their jobs,
+    for who sees all of them."""
+    found: list[str] = []
+    if ask.viewer.may_list(R.NODE):
+        silent = [row.node.name for row in view.nodes.rows() if _silent(view, row)]
+        if silent:
+            more = f" and {len(silent) - 1} more nodes" if len(silent) > 1 else ""
+            found.append(f"{view.nodes.use.stale(silent[0], view.now_s)}{more}")
+    if view.inside is not None and ask.sees(view) is None:
+        found += view.inside.problems()
+    return found
+
+
+def _silent(view: View, row: NodeRow) -> bool:
+    return row.use is not None and bool(view.nodes.use.stale(row.node.name, view.now_s))
 
 
 def clusters(ask: Ask) -> shapes.Clusters:
@@ -64,7 +85,15 @@ def _nodes(ask: Ask, view: View) -> tuple[shapes.Gpus | None, shapes.NodeCounts 
     rows = view.nodes.rows()
     total = sum(row.node.gpus for row in rows)
     allocated = sum(row.node.used for row in rows)
+    used = [
+        card.utilization
+        for row in rows
+        for card in row.cards
+        if card.parts and card.utilization is not None
+    ]
     gpus = shapes.Gpus(
+        utilization=round(sum(used) / len(used), 4) if used else None,
+        idle=sum(part < IDLE for part in used),
         total=total,
         allocated=round(allocated, 4),
         free=round(sum(row.node.free for row in rows), 4),

@@ -9,11 +9,16 @@ from kai_ray.console.shapes.queues import JobCounts, Queue
 
 
 class Gpus(Shape):
+    """`utilization` is the mean of the GPUs that pods hold and that are known; null: of none.
+    `idle` are those of them that do next to nothing."""
+
     total: float
     allocated: float
     free: float
     shared: int
     unhealthy: int
+    utilization: float | None = None
+    idle: int = 0
 
 
 class NodeCounts(Shape):
@@ -56,6 +61,7 @@ class Overview(Shape):
     waiting: Waiting
     queues: list[Queue]
     cycle: Cycle | None
+    problems: list[str] = field(default_factory=list)
 
 
 class ClusterGlance(Shape):
