@@ -66,7 +66,8 @@ class Agent:
         self._hidden: set[int] = set()  # processes that could not be seen at the last report
         self._unseen: set[int] = set()  # nor at this one
         self._told = ""
-        self._began_s: float | None = None  # when the call began that is under way
+        #: When the look began that is under way: on the clock that nobody sets, and on the wall's.
+        self._began: tuple[float, float] | None = None
         self._reported_s = 0.0
 
     # ------------------------------------------------------------------ the driver's thread
@@ -166,7 +167,7 @@ class Agent:
         found: list[str] = []
         if self._pods.problem:
             found.append(self._pods.problem)
-        if any(not p.uid and p.container != HOST for d in devices for p in d.processes):
+        if any(not p.uid and p.container != HOST for d in devices for p in d.processes or ()):
             found.append("processes cannot be told apart by pod: the agent needs hostPID")
         return found
 
@@ -176,13 +177,13 @@ class Agent:
         """Writes what is new; whether the cluster could be told."""
         now = self._now()
         status = self.status
-        began = self._began_s
-        if began is not None and now - began > self._config.hangs_s:
+        began = self._began
+        if began is not None and time.monotonic() - began[0] > self._config.hangs_s:
             status = GPUNodeStatus(
                 observed_at=rfc3339(now),
                 source="nvml",
                 driver=self._gpus.driver,
-                problem=f"no GPU can be seen: the driver does not answer since {rfc3339(began)}",
+                problem=f"no GPU can be seen: the driver does not answer since {rfc3339(began[1])}",
             )
         if status.problem != self._told:
             self._told = status.problem
@@ -223,17 +224,17 @@ class Agent:
     def _drive(self, stop: threading.Event) -> None:
         config, due_s = self._config, 0.0
         while not stop.is_set():
-            self._began_s = self._now()
+            self._began = (time.monotonic(), self._now())
             try:
                 self._pods.refresh()
                 seen = self.look()
-                if seen and (self._now() >= due_s or self._now() < due_s - config.period_s):
+                if seen and time.monotonic() >= due_s:
                     self.report()
-                    due_s = self._now() + config.period_s
+                    due_s = time.monotonic() + config.period_s
             except Exception:  # what nobody thought of is no reason to stop telling
                 log.exception("the driver could not be asked")
                 seen = False
                 self._without("this agent stumbled; its log says over what")
-            self._began_s = None
+            self._began = None
             stop.wait(config.look_s if seen else config.without_s)
         self._gpus.close()

@@ -92,7 +92,7 @@ class Device:
         try:
             found = library.nvml.nvmlDeviceGetProcessUtilization(self.handle, self._parts_since)
         except nvml.NVMLError as error:
-            if getattr(error, "value", None) == nvml.NVML_ERROR_NOT_FOUND:
+            if getattr(error, "value", None) in (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_SUCCESS):
                 self._looks += 1
             return
         self._looks += 1
@@ -118,15 +118,19 @@ class Device:
         found = library.try_(library.nvml.nvmlDeviceGetMemoryInfo, self.handle)
         return None if found is None else int(found.used // _MIB)
 
-    def processes(self, library: Library, instances: list[Instance]) -> list[Running]:
-        """What runs on it, with its part of the time since it was asked last. Raises Odd."""
+    def processes(self, library: Library, instances: list[Instance]) -> list[Running] | None:
+        """What runs on it, with its part of the time since it was asked last. Raises Odd.
+
+        None where the driver does not tell, or not us.
+        """
         nvml = library.nvml
         found: dict[int, Running] = {}
-        for call in (
-            nvml.nvmlDeviceGetComputeRunningProcesses,
-            nvml.nvmlDeviceGetGraphicsRunningProcesses,
-        ):
-            for process in library.ask(call, self.handle) or ():
+        computing = library.ask(nvml.nvmlDeviceGetComputeRunningProcesses, self.handle)
+        if computing is None:
+            return None
+        drawing = library.try_(nvml.nvmlDeviceGetGraphicsRunningProcesses, self.handle)
+        for told in (computing, drawing or ()):
+            for process in told:
                 used = process.usedGpuMemory
                 size = int(used // _MIB) if used is not None else None
                 number = getattr(process, "gpuInstanceId", None)
@@ -206,7 +210,7 @@ def link(library: Library, devices: list[Device]) -> None:
     for at, one in enumerate(devices):
         for other in devices[at + 1 :]:
             kind = nvml.NVML_P2P_CAPS_INDEX_NVLINK
-            state = library.try_(nvml.nvmlDeviceGetP2PStatus, one.handle, other.handle, kind)
+            state = library.maybe(nvml.nvmlDeviceGetP2PStatus, one.handle, other.handle, kind)
             if state == nvml.NVML_P2P_STATUS_OK:
                 reaches[one.index].append(other.index)
                 reaches[other.index].append(one.index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kai_ray.agent.library import Library, Odd
+from kai_ray.agent.library import Library, Lost, Odd
 
 #: Errors of programs (NVIDIA, "XID Errors"; its device plugin passes over the same).
 PROGRAM_XIDS = frozenset({8, 13, 31, 32, 43, 45, 66, 68, 69, 109, 126, 127, 128})
@@ -38,10 +38,10 @@ class Xids:
         self._library = library
         self._index = {_address(handle): index for index, handle in handles.items()}
         nvml = library.nvml
-        self._set = library.try_(nvml.nvmlEventSetCreate)
+        self._set = library.maybe(nvml.nvmlEventSetCreate)
         kinds = nvml.nvmlEventTypeXidCriticalError
         for handle in handles.values() if self._set is not None else ():
-            library.try_(nvml.nvmlDeviceRegisterEvents, handle, kinds, self._set)
+            library.maybe(nvml.nvmlDeviceRegisterEvents, handle, kinds, self._set)
 
     def take(self) -> None:
         """Takes in what has been reported since; does not wait."""
@@ -51,8 +51,8 @@ class Xids:
         for _ in range(_MOST_AT_ONCE):
             try:
                 found = self._library.ask(nvml.nvmlEventSetWait_v2, self._set, 0)
-            except Odd:
-                return  # a time-out: there is nothing more
+            except (Lost, Odd):
+                return  # most often a time-out: there is nothing more
             if found is None or found.eventType != nvml.nvmlEventTypeXidCriticalError:
                 return
             self.note(_address(found.device), int(found.eventData))
@@ -67,7 +67,7 @@ class Xids:
 
     def close(self) -> None:
         if self._set is not None:
-            self._library.try_(self._library.nvml.nvmlEventSetFree, self._set)
+            self._library.maybe(self._library.nvml.nvmlEventSetFree, self._set)
 
 
 def said(xid: int) -> str:

@@ -82,10 +82,17 @@ class Library:
             raise Odd(f"{call.__name__}: {self._words(error)}") from None
 
     def try_(self, call: Callable[..., Any], *args: Any) -> Any:
-        """The same for figures that are not worth a word: None where the call fails."""
+        """The same for figures that are not worth a word. Raises NoDriver, Lost."""
         try:
             return self.ask(call, *args)
         except Odd:
+            return None
+
+    def maybe(self, call: Callable[..., Any], *args: Any) -> Any:
+        """The same where a device that has gone is found out elsewhere. Raises NoDriver."""
+        try:
+            return self.ask(call, *args)
+        except (Lost, Odd):
             return None
 
     def close(self) -> None:

@@ -141,13 +141,18 @@ class GpuNode:
         made.used_mib = device.used_mib(library)
         made.power_watts = device.power_watts(library)
         instances = device.instances(library)[:MOST_INSTANCES]
-        running = device.processes(library, instances)
-        if not instances:
-            made.processes = _by_container(running, whose)
-            return
-        made.utilization = None  # of a partitioned device the driver gives no figure
+        if instances:
+            made.utilization = None  # of a partitioned device the driver gives no figure
+        try:
+            running = device.processes(library, instances)
+        except Odd as error:
+            running, made.problem = None, f"not all of it could be read: {error}"
+        if not instances or running is None:
+            made.processes = None if running is None else _by_container(running, whose)
+        else:
+            made.processes = []
         for instance in instances:
-            mine = [r for r in running if r.instance == instance.number]
+            mine = [r for r in running or () if r.instance == instance.number]
             made.mig_instances.append(_instance(instance, _by_container(mine, whose)))
         if made.pods is not None:
             held = [given(instance.uuid) or [] for instance in instances]
@@ -160,7 +165,7 @@ class GpuNode:
         if lost is not None:
             made.healthy, made.problem = False, f"it does not answer: {lost}"
             made.utilization = made.used_mib = made.power_watts = None
-            made.processes, made.mig_instances = [], []
+            made.processes, made.mig_instances = None, []
         if xid is not None:
             made.healthy, made.problem = False, said(xid)
 

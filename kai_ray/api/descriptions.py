@@ -282,7 +282,7 @@ FIELDS: dict[type, Texts] = {
         "links": "Numbers of the devices that it reaches by NVLink, itself or by a switch.",
         "migInstances": "The instances that it is divided into.",
         "pods": "UIDs of the pods that were given it; left out where that is not known.",
-        "processes": "What runs on it, one entry a container.",
+        "processes": "What runs on it, one entry a container; left out where that is not known.",
     },
     gpu_state.GPUNodeStatus: {
         "observedAt": "When these figures were read.",

@@ -67,9 +67,7 @@ class GpuDevice(Struct, rename="camel", gc=False):
         default_factory=list[MigInstance]
     )
     pods: Annotated[list[Word], Meta(max_length=MOST_PROCESSES)] | None = None
-    processes: Annotated[list[GpuProcess], Meta(max_length=MOST_PROCESSES)] = field(
-        default_factory=list[GpuProcess]
-    )
+    processes: Annotated[list[GpuProcess], Meta(max_length=MOST_PROCESSES)] | None = None
 
 
 class GPUNodeStatus(Struct, rename="camel", gc=False):

@@ -40,6 +40,8 @@ class ToldZones:
     def _state_changed(self, old: Object | None, new: Object | None) -> None:
         obj = new if new is not None else old
         assert obj is not None
+        if new is not None and old is not None and _layout(new) == _layout(old):
+            return  # most news are of use only
         name = obj["metadata"]["name"]
         found = zones_of(read(new).devices) if new is not None else ""
         if not found and new is not None and not (new.get("status") or {}).get("devices"):
@@ -68,6 +70,17 @@ class ToldZones:
         except NotFound:
             return None
         return None
+
+
+def _layout(state: Object) -> list[Any]:
+    """What the zones are made of, as it stands in the object."""
+    devices = (state.get("status") or {}).get("devices")
+    return [
+        (d.get("index"), d.get("numaNode"), d.get("links"), bool(d.get("migInstances")))
+        if isinstance(d, dict)
+        else d
+        for d in (devices if isinstance(devices, list) else ())
+    ]
 
 
 def zones_of(devices: Sequence[DeviceUse]) -> str:

@@ -52,6 +52,7 @@ class DeviceUse(NamedTuple):
     pods: tuple[str, ...] | None = None  # UIDs of who was given it; None = nobody says
     uses: tuple[Use, ...] = ()  # what runs on it, MIG instances included
     mig: tuple[Mig, ...] = ()
+    blind: bool = False  # it is not known what runs on it
 
     @property
     def holders(self) -> frozenset[str]:
@@ -60,8 +61,8 @@ class DeviceUse(NamedTuple):
 
     @property
     def strangers(self) -> bool:
-        """Whether something runs on it of which nobody knows to which pod it belongs."""
-        return any(not use.uid and use.container != HOST for use in self.uses)
+        """Whether something runs on it, or may, of which nobody knows whose it is."""
+        return self.blind or any(not use.uid and use.container != HOST for use in self.uses)
 
 
 class NodeUse(NamedTuple):
@@ -117,8 +118,9 @@ def _device(device: GpuDevice) -> DeviceUse:
         device.numa_node,
         tuple(device.links),
         None if device.pods is None else tuple(device.pods),
-        (*map(_use, device.processes), *(use for one in mig for use in one.uses)),
+        (*map(_use, device.processes or ()), *(use for one in mig for use in one.uses)),
         mig,
+        device.processes is None,
     )
 
 

@@ -89,7 +89,9 @@ def _same_device(a: GpuDevice, b: GpuDevice) -> bool:
         return False
     if [i.uuid for i in a.mig_instances] != [i.uuid for i in b.mig_instances]:
         return False
-    pairs = [(a.processes, b.processes)]
+    if (a.processes is None) is not (b.processes is None):
+        return False
+    pairs = [(a.processes or [], b.processes or [])]
     pairs += [
         (i.processes, j.processes) for i, j in zip(a.mig_instances, b.mig_instances, strict=True)
     ]

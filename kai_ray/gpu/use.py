@@ -176,8 +176,8 @@ def _part(uid: str, device: DeviceUse) -> tuple[float | None, int | None]:
     sizes = [use.used_mib for use in mine if use.used_mib is not None]
     size = sum(sizes) if sizes else None
     if device.mig:
-        return (None if mine else 0.0), size
-    if device.holders == {uid} and not device.strangers:
+        return (None if mine or device.strangers else 0.0), size
+    if device.holders == {uid} and (device.blind or not device.strangers):
         return device.utilization, size if mine else device.used_mib
     parts = [use.part for use in mine if use.part is not None]
     if len(parts) == len(mine) and (mine or not device.strangers):

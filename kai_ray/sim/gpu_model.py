@@ -103,10 +103,11 @@ class GpuModel:
             if index < len(devices):
                 _fail(devices[index])
         for device in devices:
-            parts = [p.utilization or 0.0 for p in device.processes]
+            running = device.processes or []
+            parts = [p.utilization or 0.0 for p in running]
             if device.healthy:
                 device.utilization = round(min(1.0, sum(parts)), 3)
-                device.used_mib = min(memory, sum(p.used_mib or 0 for p in device.processes))
+                device.used_mib = min(memory, sum(p.used_mib or 0 for p in running))
                 span = _FULL_WATTS - _IDLE_WATTS
                 device.power_watts = round(_IDLE_WATTS + span * device.utilization)
         return GPUNodeStatus(
@@ -126,6 +127,7 @@ class GpuModel:
         shares = pod_facts.shares(pod, memory)
         room = next(iter(shares.values()), memory)
         used = 0.3 + 0.6 * unit_draw(self._config.seed, "gpu-memory", meta["uid"])
+        assert device.processes is not None
         device.processes.append(
             GpuProcess(
                 meta["namespace"],
@@ -211,6 +213,7 @@ def _device(pool: NodePool, node: str, index: int, memory: int) -> GpuDevice:
         numa_node=index // pool.gpus_per_numa if pool.gpus_per_numa else None,
         links=links,
         pods=[],
+        processes=[],
     )
 
 
@@ -218,7 +221,7 @@ def _fail(device: GpuDevice) -> None:
     """A device that is gone tells nothing more."""
     device.healthy, device.problem = False, _LOST
     device.utilization = device.used_mib = device.power_watts = None
-    device.processes = []
+    device.processes = None
 
 
 def _bad(node: Object) -> list[int]:

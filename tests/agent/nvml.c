@@ -203,10 +203,11 @@ int nvmlDeviceGetTotalEccErrors(void *handle, int type, int counter, unsigned lo
 }
 int nvmlEventSetCreate(void **set) { ENTER; *set = &told; return OK; }
 int nvmlEventSetFree(void *set) { return OK; }
-int nvmlDeviceRegisterEvents(void *handle, unsigned long long kinds, void *set) { DEVICE; return OK; }
+int nvmlDeviceRegisterEvents(void *handle, unsigned long long kinds, void *set) { DEVICE; (void)d; return OK; }
 typedef struct { void *device; unsigned long long type, data; unsigned gi, ci; } Event;
 int nvmlEventSetWait_v2(void *set, Event *e, unsigned ms) {
   ENTER;
+  for (int i = 0; i < ndevices; i++) if (devices[i].lost) return LOST;
   if (told >= nxids) return TIMEOUT;
   e->device = &devices[xids[told][0]]; e->type = 8; e->data = xids[told][1]; told++;
   return OK;

@@ -15,8 +15,8 @@ from kai_ray.agent.health import CONTAINED_XIDS, PROGRAM_XIDS
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import ApiError, Unavailable
-from kai_ray.gpu import use
 from kai_ray.gpu.node_use import read
+from kai_ray.gpu.use import STALE_S, GpuUse
 from tests.agent.stand_in import CONTAINER, NODE, Machine, device
 
 
@@ -142,6 +142,24 @@ def test_parts_of_a_partitioned_card(machine: Machine) -> None:
     assert first["processes"][0]["pod"] == "small" and "utilization" not in first["processes"][0]
     assert second.get("processes", []) == []
     assert found["pods"] == [uid]
+
+
+@pytest.mark.parametrize("code", [4, 999])  # no permission; an error
+def test_processes_that_cannot_be_seen_are_not_taken_for_none(machine: Machine, code: int) -> None:
+    uid = machine.pod("small", devices=["MIG-x"])
+    whole = machine.pod("whole", devices=["GPU-1"])
+    machine.says(
+        device(0, mig=1),
+        device(1, util=30),
+        "part 0 1 MIG-x 9856 0 1g.10gb",
+        f"odd nvmlDeviceGetComputeRunningProcesses_v3 {code}",
+    )
+    status = machine.after(machine.agent())
+    assert all("processes" not in d for d in status["devices"])
+    use = GpuUse.of([machine.store.get(kinds.GPU_NODE_STATE, NODE)])
+    pods = {p["metadata"]["uid"]: p for p in machine.store.list(kinds.POD).items}
+    assert use.of_pod(pods[uid], machine.now).utilization is None
+    assert use.of_pod(pods[whole], machine.now).utilization == 0.3, "the device has but one pod"
 
 
 # ---------------------------------------------------------------------- health
@@ -270,7 +288,7 @@ def test_a_quiet_node_is_told_of_every_two_minutes(machine: Machine) -> None:
         machine.after(agent)
         versions.add(machine.store.get(kinds.GPU_NODE_STATE, NODE)["metadata"]["resourceVersion"])
     assert 5 <= len(versions) <= 6
-    assert use.STALE_S > 2 * 120
+    assert STALE_S > 2 * 120
 
 
 def test_an_object_that_somebody_deleted_is_made_again(machine: Machine) -> None:
