@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import ApiError, Port
-from kai_ray.gpu import node_use
-from kai_ray.gpu.use import STALE_S
-from kai_ray.sight import node_list, queue_list
+from kai_ray.cluster.port import ApiError, Object, Port
+from kai_ray.gpu.use import GpuUse, PodUse, total
+from kai_ray.sight import claimed, node_list, queue_list
 from kai_ray.sight.jobs import listing
+from kai_ray.sight.jobs import pods as P
 from kai_ray.sight.jobs.listing import Job
 from kai_ray.sight.node_list import Node
 from kai_ray.sight.queue_list import Queue
@@ -21,13 +21,20 @@ WAITING = ("Waiting", "Evicted")
 
 @dataclass(frozen=True)
 class Picture:
-    """`use`: node -> mean use of its GPUs, 0 to 1, where an agent tells it."""
+    """`node_use`: how well a node's GPUs are used, 0 to 1, where an agent tells it; `gang_use`: by
+    (namespace, gang)."""
 
     at_s: float
     queues: tuple[Queue, ...] = ()
     jobs: tuple[Job, ...] = ()
     nodes: tuple[Node, ...] = ()
-    use: Mapping[str, float] = field(default_factory=dict)
+    node_use: Mapping[str, float] = field(default_factory=dict)
+    gang_use: Mapping[tuple[str, str], PodUse] = field(default_factory=dict)
+
+    def use_of(self, job: Job) -> float | None:
+        """Of all GPUs that a job holds; None where it is not known of each."""
+        known = (self.gang_use.get((job.namespace, gang.name)) for gang in job.gangs)
+        return total(use for use in known if use is not None).utilization
 
     @property
     def waiting(self) -> Counter[str]:
@@ -45,24 +52,40 @@ class Picture:
 
 def read(port: Port, namespace: str | None, now_s: float) -> Picture:
     """Raises ApiError. `namespace` None: jobs of all."""
+    pods = port.list(R.POD).items
+    nodes = node_list.build(port.list(R.NODE).items, pods, claimed.read(port))
+    use = _use(port)
     return Picture(
         now_s,
         tuple(queue_list.read(port)),
         tuple(job for job in listing.read(port, namespace) if job.status not in listing.ENDED),
-        tuple(node_list.read(port)),
-        _use(port, now_s),
+        tuple(nodes),
+        dict(_of_nodes(use, now_s)),
+        _of_gangs(use, pods, now_s),
     )
 
 
-def _use(port: Port, now_s: float) -> dict[str, float]:
-    """Nodes whose agent is silent, and clusters without agents, are left out."""
+def _use(port: Port) -> GpuUse:
+    """A cluster without agents tells nothing."""
     try:
-        states = [node_use.read(obj) for obj in port.list(R.GPU_NODE_STATE).items]
+        return GpuUse.of(port.list(R.GPU_NODE_STATE).items)
     except ApiError:
+        return GpuUse()
+
+
+def _of_nodes(use: GpuUse, now_s: float) -> Iterator[tuple[str, float]]:
+    for name, node in use.nodes.items():
+        known = [d.utilization for d in node.devices if d.utilization is not None]
+        if known and not use.stale(name, now_s):
+            yield name, sum(known) / len(known)
+
+
+def _of_gangs(use: GpuUse, pods: list[Object], now_s: float) -> dict[tuple[str, str], PodUse]:
+    if not use.nodes:
         return {}
-    found: dict[str, float] = {}
-    for state in states:
-        known = [d.utilization for d in state.devices if d.utilization is not None]
-        if known and state.observed_s > now_s - STALE_S:
-            found[state.name] = sum(known) / len(known)
-    return found
+    members: dict[tuple[str, str], list[Object]] = defaultdict(list)
+    for pod in pods:
+        name = P.gang_name(pod)
+        if name and (pod.get("status") or {}).get("phase") == "Running":
+            members[pod["metadata"]["namespace"], name].append(pod)
+    return {gang: use.of_pods(found, now_s) for gang, found in members.items()}

@@ -31,11 +31,13 @@ Cell = str | Bar
 
 
 class Row(NamedTuple):
-    """`key` names the object for as long as it lives: (kind, namespace, name)."""
+    """`key` names the object for as long as it lives: (kind, namespace, name). `use`: how well its
+    GPUs are used, 0 to 1; None = not known."""
 
     key: tuple[str, str, str]
     cells: tuple[Cell, ...]
     obj: Any
+    use: float | None = None
 
     def matches(self, text: str) -> bool:
         wanted = text.lower()
@@ -69,6 +71,7 @@ TABLES: dict[Kind, Table] = {
             "QUEUE",
             "KIND",
             "GPUS",
+            "USE",
             "READY",
             "STATUS",
             "REASON",
@@ -76,11 +79,12 @@ TABLES: dict[Kind, Table] = {
             "AGE",
             "MESSAGE",
         ),
-        frozenset(("GPUS", "READY", "POS", "AGE")),
+        frozenset(("GPUS", "USE", "READY", "POS", "AGE")),
         (
             ("waiting first", lambda row: (_rank(row.obj), row.obj.queue, row.obj.position or 0)),
             ("oldest", lambda row: row.obj.created or "9"),
             ("GPUs", lambda row: -row.obj.gpus),
+            ("least used", lambda row: _use(row)),
             ("name", lambda row: row.obj.name),
         ),
     ),
@@ -99,8 +103,7 @@ TABLES: dict[Kind, Table] = {
 
 def _use(row: Row) -> float:
     """What nobody knows comes last."""
-    cell = row.cells[1]
-    return cell.use if isinstance(cell, Bar) and cell.use is not None else 2.0
+    return 2.0 if row.use is None else row.use
 
 
 def _rank(job: Job) -> int:
@@ -156,19 +159,20 @@ def _queue(q: Queue, scale: float, waiting: int) -> Row:
 def _jobs(picture: Picture, queue: str, node: str) -> list[Row]:
     queues = picture.below(queue) if queue else None
     return [
-        _job(job, picture.at_s)
+        _job(job, picture.use_of(job), picture.at_s)
         for job in picture.jobs
         if (queues is None or job.queue in queues) and (not node or node in job.nodes)
     ]
 
 
-def _job(job: Job, now_s: float) -> Row:
+def _job(job: Job, use: float | None, now_s: float) -> Row:
     cells = (
         job.name,
         job.namespace,
         job.queue,
         job.kind,
         output.number(job.gpus),
+        _percent(use),
         f"{job.running}/{job.wanted}",
         job.status,
         job.reason,
@@ -176,11 +180,11 @@ def _job(job: Job, now_s: float) -> Row:
         output.age(job.created, now_s),
         job.message,
     )
-    return Row((job.printed_name, job.namespace, job.name), cells, job)
+    return Row((job.printed_name, job.namespace, job.name), cells, job, use)
 
 
 def _nodes(picture: Picture) -> list[Row]:
-    return [_node(node, picture.use.get(node.name), picture.at_s) for node in picture.nodes]
+    return [_node(node, picture.node_use.get(node.name), picture.at_s) for node in picture.nodes]
 
 
 def _node(node: Node, use: float | None, now_s: float) -> Row:
@@ -189,14 +193,18 @@ def _node(node: Node, use: float | None, now_s: float) -> Row:
         node.name,
         Bar(held, node.gpus, node.gpus, blocks=int(node.gpus), use=use),
         output.number(node.free) if node.gpus else "",
-        "" if use is None else f"{use:.0%}",
+        _percent(use),
         str(len(node.cards)) if node.cards else "",
         f"{node.pods}/{node.slots}",
         node.state,
         node.model,
         output.age(node.created, now_s),
     )
-    return Row(("node", "", node.name), cells, node)
+    return Row(("node", "", node.name), cells, node, use)
+
+
+def _percent(use: float | None) -> str:
+    return "" if use is None else f"{use:.0%}"
 
 
 def _unless_zero(value: float) -> str:
@@ -215,8 +223,8 @@ def summary(picture: Picture) -> str:
         f"{running} running, {waiting} waiting",
         f"{len(picture.nodes)} nodes" + (f", {away} not in order" if away else ""),
     ]
-    if picture.use:
-        words.insert(1, f"used {sum(picture.use.values()) / len(picture.use):.0%}")
+    if picture.node_use:
+        words.insert(1, f"used {sum(picture.node_use.values()) / len(picture.node_use):.0%}")
     return "   ".join(words)
 
 

@@ -93,6 +93,7 @@ def test_queues_jobs_and_nodes_are_a_key_apart(top: Callable[..., Terminal]) -> 
     it.press("2")
     it.shows("big", "late", "OverLimit")
     assert "team-b" in cells(it, "late")
+    it.until(lambda t: re.search(r"\bJob +4 +\d+% +1/1 +Running", t.text))  # how well it uses them
     it.press("3")
     it.shows("node-0", "■■■■", "□□□□")
     it.press("\t")
@@ -121,7 +122,7 @@ def test_the_selection_stays_on_its_job_when_others_come(
 ) -> None:
     store = world[0].store
     it = top()
-    it.press("2sss")  # by name
+    it.press("2ssss")  # by name
     it.shows("sort: name")
     it.press(DOWN)
     it.until(lambda t: t.selected.startswith("late"))
