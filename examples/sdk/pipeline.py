@@ -18,7 +18,7 @@ def main() -> None:
         train = kai_ray.PyTorchJob(
             "train", image="pytorch/pytorch", command="torchrun train.py", workers=2, gpus=8
         )
-        job = kai.submit(train, queue=QUEUE, priority="train").wait("decided")
+        job = kai.submit(train, queue=QUEUE, priority="train").wait(until="decided")
         if job.status.queued:
             print(job.explain())
             print(f"starts by {job.eta.at:%H:%M}" if job.eta else "nobody knows when it starts")

@@ -37,4 +37,4 @@ def wait_for(
     """Returns when all have started (or finished). Raises JobFailed, JobDeleted, WaitTimeout."""
     client = Client(connection.port, connection.namespace, RealPace(), "")
     jobs = [Job(client, w.resource, w.namespace, w.name, "") for w in wanted]
-    client.wait(jobs, "ended" if finished else "started", timeout_s, progress=Lines())
+    client.wait(jobs, timeout_s, "ended" if finished else "started", progress=Lines())

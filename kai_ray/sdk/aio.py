@@ -148,8 +148,8 @@ class AsyncClient:
     async def wait(
         self,
         jobs: Sequence[AsyncJob],
-        until: Until | None = None,
         timeout: Seconds = None,
+        until: Until | None = None,
         *,
         progress: bool | None = False,
         failing: bool = True,
@@ -286,8 +286,8 @@ class AsyncJob:
 
     async def wait(
         self,
-        until: Until | None = None,
         timeout: Seconds = None,
+        until: Until | None = None,
         *,
         progress: bool | None = False,
         failing: bool = True,
@@ -299,7 +299,7 @@ class AsyncJob:
         AsyncJob(job/a1 in default: Succeeded)
         """
         client = AsyncClient(self.sync.client)
-        await client.wait([self], until, timeout, progress=progress, failing=failing)
+        await client.wait([self], timeout, until, progress=progress, failing=failing)
         return self
 
     async def suspend(self, *, wait: bool = True, timeout: float = 600.0) -> AsyncJob:

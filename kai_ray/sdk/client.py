@@ -243,8 +243,8 @@ class Client:
     def wait(
         self,
         jobs: Iterable[Job],
-        until: Until | None = None,
         timeout: float | timedelta | None = None,
+        until: Until | None = None,
         *,
         progress: bool | Progress | None = None,
         failing: bool = True,

@@ -173,7 +173,7 @@ def from_api(error: api.ApiError) -> KaiError:
         return Conflict(what, why=why, command=_LOOK, python="read it again, then repeat the call")
     if isinstance(error, api.Unauthorized):
         return Denied(what, why=why, command=_WHO)
-    if isinstance(error, api.Unavailable):
+    if isinstance(error, api.Unavailable | api.TooManyRequests):
         return Unreachable(what, why=why, command=_RUNNING)
     if isinstance(error, api.Forbidden):
         return Denied(what, why=why)

@@ -27,7 +27,7 @@ class Explanation:
     `reason` is the typed word (`OverLimit`, ...), `help` what would help, `gangs` the figures.
 
     >>> job = kai.submit(kai_ray.BatchJob("huge", image="busybox", gpus=9), queue="vision")
-    >>> why = job.wait("decided").explain()
+    >>> why = job.wait(until="decided").explain()
     >>> why.status, why.reason
     ('Waiting', 'LargerThanAnyNode')
     >>> print(why)

@@ -19,7 +19,7 @@ class Event:
     """Something that happened: `type` is Normal or Warning, `object` of whom it is said.
 
     >>> job = kai.submit(kai_ray.BatchJob("said", image="busybox", gpus=1), queue="vision")
-    >>> job.wait("started")
+    >>> job.wait(until="started")
     Job(job/said in default: Running)
     >>> "Scheduled" in {event.reason for event in job.events()}
     True
@@ -41,7 +41,7 @@ class EventList(list[Event]):
     """Events, the oldest first; a table where it is shown.
 
     >>> job = kai.submit(kai_ray.BatchJob("told", image="busybox", gpus=1), queue="vision")
-    >>> print(job.wait("started").events())
+    >>> print(job.wait(until="started").events())
     AT ...
     """
 

@@ -15,6 +15,7 @@ from kai_ray.podgrouper.outcome import outcome
 from kai_ray.sdk import html
 from kai_ray.sdk.errors import JobDeleted, WaitTimeout
 from kai_ray.sdk.finding import Found
+from kai_ray.sdk.patience import Patience, seconds
 from kai_ray.sdk.status import Status
 from kai_ray.sdk.telling import told
 from kai_ray.sight.jobs import listing
@@ -54,11 +55,19 @@ class Change:
     position: int | None
 
 
+def change_of(found: Look) -> Change:
+    """What a look says to one who follows."""
+    row = found.row
+    if row is None or not found.status.queued:
+        return Change(found.status, "", "", None)
+    return Change(found.status, row.reason, row.message, row.position)
+
+
 class Job:
     """A job in the cluster. What it says of itself is asked for when it is read.
 
     >>> job = kai.submit(kai_ray.BatchJob("train", image="busybox", gpus=2), queue="vision")
-    >>> job.wait("started").status
+    >>> job.wait(until="started").status
     <Status.RUNNING: 'Running'>
     >>> job.queue, job.gpus, len(job.nodes)
     ('vision', 2.0, 1)
@@ -208,6 +217,19 @@ class Job:
         return (row.running, row.wanted) if row else (0, 0)
 
     @property
+    def standing(self) -> str:
+        """How it stood at the last look, in words; asks nothing of the cluster.
+
+        >>> kai.job("train").standing
+        'not looked at yet'
+        """
+        if self._last is None:
+            return "not looked at yet"
+        row = self._last.row
+        reason = f" ({row.reason})" if row and row.reason and self._last.status.queued else ""
+        return f"{self._last.status}{reason}"
+
+    @property
     def manifest(self) -> Object:
         """Its object as the cluster has it now: a copy, free to be changed.
 
@@ -260,8 +282,8 @@ class Job:
 
     def wait(
         self,
-        until: Until | None = None,
         timeout: float | timedelta | None = None,
+        until: Until | None = None,
         *,
         progress: bool | None = None,
         failing: bool = True,
@@ -275,7 +297,7 @@ class Job:
         >>> kai.job("train").wait(timeout=60).status
         <Status.SUCCEEDED: 'Succeeded'>
         """
-        self.client.wait([self], until, timeout, progress=progress, failing=failing)
+        self.client.wait([self], timeout, until, progress=progress, failing=failing)
         return self
 
     def changes(self, timeout: float | timedelta | None = None) -> Iterator[Change]:
@@ -290,27 +312,20 @@ class Job:
         'Succeeded'
         """
         pace = self.client.pace
-        limit = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        limit, patience = seconds(timeout), Patience()
         began = pace.now()
         before: Change | None = None
         while True:
-            found = self.look()
-            row = found.row
-            queued = row if row is not None and found.status.queued else None
-            now = Change(
-                found.status,
-                queued.reason if queued else "",
-                queued.message if queued else "",
-                queued.position if queued else None,
-            )
-            if now != before:
+            found = patience.look(self)
+            now = change_of(found) if found else before
+            if now is not None and now != before:
                 before = now
                 yield now
-            if found.status.ended:
+            if now is not None and now.status.ended:
                 return
             if limit is not None and pace.now() - began >= limit:
                 raise WaitTimeout(
-                    f"{self.ref} did not end within {limit:g} s", why=f"it is {found.status}"
+                    f"{self.ref} did not end within {limit:g} s", why=f"it is {self.standing}"
                 )
             pace.sleep(self.client.rows.pause_s)
 

@@ -25,7 +25,7 @@ def run_job(
         job = kai.submit(manifest, queue=queue or None, priority=priority or None, **options)
         print(f"{job.ref} in namespace {job.namespace}")
         try:
-            job.wait(until, timeout_s or None, progress=False)  # type: ignore
+            job.wait(timeout_s or None, until, progress=False)  # type: ignore
         except kai_ray.KaiError:
             print(job.events())
             raise

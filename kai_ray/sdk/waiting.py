@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from kai_ray.cluster import resources as R
 from kai_ray.podgrouper.outcome import told
 from kai_ray.sdk.errors import JobDeleted, JobFailed, WaitTimeout
+from kai_ray.sdk.patience import Patience, seconds
 from kai_ray.sdk.status import Status
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Wait:
             raise ValueError(f"until={until!r}: write one of {', '.join(map(repr, _VERBS))}")
         self._open = list(dict.fromkeys(jobs))
         self._until: Until | None = until
-        self._timeout_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        self._timeout_s = seconds(timeout)
+        self._patience = Patience()
         self._progress = progress
         self._failing = failing
         self._pace = jobs[0].client.pace if jobs else None
@@ -59,7 +61,9 @@ class Wait:
     def look(self) -> bool:
         """Whether all have come so far. Raises JobFailed, JobDeleted or WaitTimeout."""
         for job in list(self._open):
-            found = job.look()
+            found = self._patience.look(job)
+            if found is None:
+                break
             self._progress.update(job, found)
             if self._is_done(job, found):
                 self._open.remove(job)
@@ -81,11 +85,7 @@ class Wait:
     def _is_done(self, job: Job, found: Look) -> bool:
         status = found.status
         if status is Status.DELETED and self._failing:
-            raise JobDeleted(
-                f"{job.ref} is gone",
-                why="it was deleted, or replaced by another of its name",
-                command=f"kai get jobs -n {job.namespace}",
-            )
+            raise gone(job, found)
         if status is Status.FAILED and self._failing:
             raise failed(job, found)
         return reached(status, found, self._until or goal_of(job))
@@ -97,11 +97,9 @@ class Wait:
         job = self._open[0]
         until = self._until or goal_of(job)
         others = f" (and {len(self._open) - 1} more)" if len(self._open) > 1 else ""
-        found = job.look()
-        reason = found.row.reason if found.row else ""
         raise WaitTimeout(
             f"{job.ref}{others} {_VERBS[until]} within {self._timeout_s:g} s",
-            why=f"it is {found.status}" + (f" ({reason})" if reason else ""),
+            why=f"it is {job.standing}",
             command=f"kai explain {job.ref} -n {job.namespace}",
             python="explain() says why; wait() again, or delete() it",
         )
@@ -121,6 +119,17 @@ def reached(status: Status, found: Look, until: Until) -> bool:
         named = found.row is not None and bool(found.row.reason)
         return status is not Status.SUBMITTED and (named or status is not Status.WAITING)
     return False
+
+
+def gone(job: Job, found: Look) -> JobDeleted:
+    """Says so, and if its own kind deletes it when it has ended."""
+    why = "it was deleted, or replaced by another of its name"
+    spec = found.object.get("spec") or {}
+    for holder in (spec, spec.get("runPolicy") or {}):
+        ttl = holder.get("ttlSecondsAfterFinished")
+        if isinstance(ttl, int):
+            why = f"it may have ended: its ttlSecondsAfterFinished is {ttl}; write a minute or more"
+    return JobDeleted(f"{job.ref} is gone", why=why, command=f"kai get jobs -n {job.namespace}")
 
 
 def failed(job: Job, found: Look) -> JobFailed:

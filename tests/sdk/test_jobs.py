@@ -60,7 +60,7 @@ def test_two_jobs_are_no_job(kai: Client) -> None:
 
 def test_a_job_that_waits_says_for_what_and_what_would_help(kai: Client) -> None:
     kai.queue("vision").set(gpu=0, gpu_limit=2)
-    job = kai.submit(batch("greedy", gpus=4), queue="vision").wait("decided")
+    job = kai.submit(batch("greedy", gpus=4), queue="vision").wait(until="decided")
     assert (job.status, job.reason, job.position) == ("Waiting", "OverLimit", 1)
     why = job.explain()
     assert why.reason == "OverLimit"
@@ -91,9 +91,9 @@ def test_a_failure_is_raised_in_the_operators_words(kai: Client) -> None:
 
 
 def test_a_job_of_the_same_name_is_another_job(kai: Client) -> None:
-    first = kai.submit(long_job("twice"), queue="vision").wait("started")
+    first = kai.submit(long_job("twice"), queue="vision").wait(until="started")
     first.delete()
-    second = kai.submit(long_job("twice"), queue="vision").wait("started")
+    second = kai.submit(long_job("twice"), queue="vision").wait(until="started")
     assert (first.status, second.status) == ("Deleted", "Running")
     with pytest.raises(kai_ray.JobDeleted, match="replaced"):
         first.wait()
@@ -102,11 +102,11 @@ def test_a_job_of_the_same_name_is_another_job(kai: Client) -> None:
 
 
 def test_suspend_gives_the_gpus_back_and_resume_takes_its_place(kai: Client) -> None:
-    job = kai.submit(long_job("night"), queue="vision").wait("started")
+    job = kai.submit(long_job("night"), queue="vision").wait(until="started")
     assert job.suspend().status == "Suspended"
     other = kai.submit(batch("day", gpus=8, pods=4), queue="vision")
     assert other.wait(timeout=60).status == "Succeeded"
-    assert job.resume().wait("started").status == "Running"
+    assert job.resume().wait(until="started").status == "Running"
 
 
 def test_a_rayjob_that_its_operator_would_fail_is_not_suspended(kai: Client) -> None:
@@ -118,7 +118,7 @@ def test_a_rayjob_that_its_operator_would_fail_is_not_suspended(kai: Client) -> 
 
 def test_every_change_is_told_once(kai: Client) -> None:
     kai.queue("vision").pause()
-    job = kai.submit(batch("watched"), queue="vision").wait("decided")
+    job = kai.submit(batch("watched"), queue="vision").wait(until="decided")
     seen = []
     for change in job.changes(timeout=120):
         seen.append((change.status.value, change.reason))
@@ -130,7 +130,9 @@ def test_every_change_is_told_once(kai: Client) -> None:
 
 
 def test_an_evicted_job_is_seen_to_leave_and_come_back(kai: Client) -> None:
-    borrower = kai.submit(long_job("borrower", pods=4, minutes=2), queue="vision").wait("started")
+    borrower = kai.submit(long_job("borrower", pods=4, minutes=2), queue="vision").wait(
+        until="started"
+    )
     owner = kai.submit(batch("owner", gpus=8, pods=2), queue="search")
     statuses = [change.status.value for change in borrower.changes(timeout=900)]
     assert "Evicted" in statuses
@@ -181,7 +183,7 @@ def test_async_jobs_run_side_by_side_and_waiting_can_be_given_up(cluster: Embedd
             one = await kai.submit(batch("one"), queue="vision")
             two = await kai.submit(batch("two"), queue="search")
             endless = await kai.submit(kai_ray.RayCluster("endless"), queue="ads")
-            waiter = asyncio.create_task(kai.wait([endless], "ended"))
+            waiter = asyncio.create_task(kai.wait([endless], until="ended"))
             await asyncio.gather(one.wait(), two.wait())
             waiter.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -202,24 +204,24 @@ def full_up(kai: Client, deadlines: tuple[int | None, ...]) -> None:
         if seconds:
             manifest["spec"]["activeDeadlineSeconds"] = seconds
         jobs.append(kai.submit(manifest, queue=queue, preemptible=False))
-    kai.wait(jobs, "started")
+    kai.wait(jobs, until="started")
 
 
 def test_the_eta_is_the_deadline_of_what_is_in_the_way(kai: Client) -> None:
     full_up(kai, (720, 90, 180, 360))
-    job = kai.submit(long_job("two-nodes", gpus=8, pods=2), queue="ads").wait("decided")
+    job = kai.submit(long_job("two-nodes", gpus=8, pods=2), queue="ads").wait(until="decided")
     eta = job.eta
     assert eta is not None
     begun = kai.port.get(R.JOB, "block-2", "default")["status"]["startTime"]
     assert (eta.at.isoformat()[:19] + "Z") > begun
     assert "block-2" in eta.why, "after the second of four has gone, two nodes are free"
-    job.wait("started", timeout=300)
+    job.wait(timeout=300, until="started")
     assert kai.pace.now() <= eta.at.timestamp() + 60
 
 
 def test_nobody_knows_when_jobs_without_a_deadline_end(kai: Client) -> None:
     full_up(kai, (None,) * 4)
-    job = kai.submit(long_job("next"), queue="ads").wait("decided")
+    job = kai.submit(long_job("next"), queue="ads").wait(until="decided")
     assert job.status == "Waiting"
     assert job.eta is None
     assert kai.job("block-0").eta is None, "it has started"
@@ -229,8 +231,8 @@ def test_nobody_knows_when_jobs_without_a_deadline_end(kai: Client) -> None:
 
 
 def test_a_name_that_two_kinds_share_is_asked_about(kai: Client) -> None:
-    kai.submit(long_job("same"), queue="vision").wait("decided")
-    kai.submit(kai_ray.RayCluster("same"), queue="vision").wait("decided")
+    kai.submit(long_job("same"), queue="vision").wait(until="decided")
+    kai.submit(kai_ray.RayCluster("same"), queue="vision").wait(until="decided")
     with pytest.raises(kai_ray.Ambiguous, match="raycluster/same"):
         kai.job("same")
     assert kai.job("raycluster/same").kind == "RayCluster"
@@ -247,6 +249,44 @@ def test_a_server_that_does_not_answer_is_a_typed_error(kai: Client) -> None:
     for call in (lambda: down.job("x"), lambda: down.jobs(), lambda: down.queue("q")):
         with pytest.raises(kai_ray.Unreachable, match="kai up"):
             call()
+
+
+def test_a_server_that_restarts_does_not_end_the_waiting(kai: Client) -> None:
+    job = kai.submit(long_job("steady", minutes=2), queue="vision")
+    away_until = kai.pace.now() + 100
+    get = kai.port.get
+
+    def flaky(*args: object, **kwargs: object) -> object:
+        if kai.pace.now() < away_until:
+            raise Unavailable("connection refused")
+        return get(*args, **kwargs)  # type: ignore[arg-type]
+
+    kai.port.get = flaky  # type: ignore[method-assign]
+    try:
+        assert job.wait(timeout=600).status == "Succeeded"
+        away_until = kai.pace.now() + 10_000
+        with pytest.raises(kai_ray.Unreachable):
+            job.wait()
+    finally:
+        kai.port.get = get  # type: ignore[method-assign]
+
+
+def test_a_job_that_deletes_itself_is_not_a_riddle(kai: Client) -> None:
+    manifest = batch("fleeting").manifest()
+    manifest["spec"]["ttlSecondsAfterFinished"] = 0
+    job = kai.submit(manifest, queue="vision").wait(until="started")
+    job.client.port.delete(R.JOB, "fleeting", "default")
+    with pytest.raises(kai_ray.JobDeleted, match="ttlSecondsAfterFinished is 0"):
+        job.wait(timeout=60)
+
+
+def test_a_timeout_is_a_number_of_seconds(kai: Client) -> None:
+    job = kai.submit(batch("quick"), queue="vision")
+    with pytest.raises(TypeError, match="timeout='started' is no number"):
+        job.wait("started")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="until='running': write one of"):
+        job.wait(until="running")  # type: ignore[arg-type]
+    assert job.wait(60).status == "Succeeded"
 
 
 def test_a_namespace_that_is_missing_is_named_with_the_command_that_makes_it(kai: Client) -> None:
@@ -268,7 +308,7 @@ def test_a_queue_is_made_changed_and_deleted_only_when_nobody_needs_it(kai: Clie
     robots = kai.create_queue("robots", parent="research", gpu=2, memory="64Gi", priority=120)
     assert (robots.gpu.quota, robots.parent, robots.priority) == (2.0, "research", 120)
     assert round(robots.memory.quota) == 68719
-    job = kai.submit(long_job("arm", gpus=1), queue="robots").wait("started")
+    job = kai.submit(long_job("arm", gpus=1), queue="robots").wait(until="started")
     assert [j.name for j in robots.jobs()] == ["arm"]
     with pytest.raises(kai_ray.Conflict, match="1 jobs"):
         robots.delete()

@@ -48,7 +48,7 @@ def test_queue_priority_and_topology_reach_the_gang_of_every_kind(kai: Client, k
         chosen, queue="search", priority="build-preemptible", topology="rack", user="ada"
     )
     assert job.name == name
-    job.wait("decided", timeout=60)
+    job.wait(timeout=60, until="decided")
     groups = kai.port.list(POD_GROUP, "default").items
     specs = [g["spec"] for g in groups]
     assert {s["queue"] for s in specs} == {"search"}
@@ -122,7 +122,7 @@ def test_a_part_that_has_no_place_is_refused(kind: str, says: str) -> None:
 
 def test_a_shared_card_is_really_shared(kai: Client) -> None:
     pods = kai_ray.BatchJob("halves", image="busybox", gpus=1, pods=2)
-    job = kai.submit(pods, queue="vision", gpu_fraction=0.5).wait("started", timeout=60)
+    job = kai.submit(pods, queue="vision", gpu_fraction=0.5).wait(timeout=60, until="started")
     assert (job.gpus, len(job.nodes)) == (1.0, 1)
 
 
@@ -156,10 +156,10 @@ def test_so_many_pods_start_together(manifest: Any, options: dict, floor: int) -
 def test_a_job_with_bounds_starts_small_grows_and_is_the_first_to_shrink(kai: Client) -> None:
     sweep = kai_ray.RayCluster("sweep", workers=1, gpus=8)
     job = kai.submit(sweep, queue="vision", min_workers=1, max_workers=3)
-    assert job.wait("started", timeout=60).pods == (2, 2)
+    assert job.wait(timeout=60, until="started").pods == (2, 2)
     until(kai, lambda: job.pods[0] == 4)  # a head and three workers: 24 GPUs
     other = kai.submit(kai_ray.BatchJob("other", image="busybox", gpus=8, pods=2), queue="search")
-    assert other.wait("started", timeout=120).status == "Running"
+    assert other.wait(timeout=120, until="started").status == "Running"
     assert job.pods[0] >= 2, "it gave workers, and goes on"
     assert not [e for e in job.events() if e.reason in ("Reclaimed", "Evicted")]
 

@@ -77,7 +77,7 @@ class Text(HTMLParser):
 def test_notebooks_show_tables_and_escape_what_users_wrote(kai: Client) -> None:
     kai.queue("vision").pause()
     job = kai.submit(kai_ray.BatchJob("shown", image="busybox", gpus=1), queue="vision")
-    job.wait("decided")
+    job.wait(until="decided")
     row = Text(job._repr_html_()).cells
     assert {"shown", "vision", "Waiting", "QueuePaused", "1"} <= set(row)
     assert "Paused" in Text(kai.queue("vision")._repr_html_()).cells

@@ -47,9 +47,9 @@ def workers(kai: Client, kind: str) -> int:
 def test_a_sweep_takes_what_is_free_and_gives_it_back_first(kai: Client, kind: str) -> None:
     """31 of 32 GPUs are in use; 8 come free; then somebody else wants 4 of them."""
     filler = kai_ray.BatchJob("filler", image="busybox", gpus=8, pods=3)
-    kai.submit(lasting(filler, "40m"), queue="search").wait("started")
+    kai.submit(lasting(filler, "40m"), queue="search").wait(until="started")
     held = lasting(kai_ray.BatchJob("held", image="busybox", gpus=7), "1m")
-    kai.submit(held, queue="language").wait("started")
+    kai.submit(held, queue="language").wait(until="started")
 
     program = runpy.run_path(str(SWEEP / f"submit_{kind}.py"))
     what = program["sweep"]() if kind == "tune" else program["trials"]("claim")
@@ -60,13 +60,13 @@ def test_a_sweep_takes_what_is_free_and_gives_it_back_first(kai: Client, kind: s
         del what["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
         what["metadata"]["annotations"] = {"kai.scheduler/sim-run-time": "30m"}
     job = kai.submit(what, queue="vision", min_workers=1, max_workers=8)
-    job.wait("started", timeout=30)
+    job.wait(timeout=30, until="started")
     assert workers(kai, kind) == 1, "one worker is enough to start"
     assert len(kai.jobs(queue="vision")) == 1, "one place in the queue for all trials"
 
     until(kai, lambda: workers(kai, kind) == 8)
     other = lasting(kai_ray.BatchJob("other", image="busybox", gpus=4))
-    kai.submit(other, queue="ads").wait("started", timeout=60)
+    kai.submit(other, queue="ads").wait(timeout=60, until="started")
     assert 1 <= workers(kai, kind) <= 4
     assert job.status == "Running"
     told = {event.reason for event in job.events()}
