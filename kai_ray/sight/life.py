@@ -108,11 +108,15 @@ def life_of(group: Object, key: Key, created_s: float) -> Life:
     return made
 
 
+def queue_of(group: Object) -> str:
+    return str((group.get("spec") or {}).get("queue") or "")
+
+
 def refresh(life: Life, group: Object) -> None:
     """Takes over what may change on a PodGroup."""
     meta = group["metadata"]
     labels = _texts(meta.get("labels"))
-    life.queue = str((group.get("spec") or {}).get("queue") or "")
+    life.queue = queue_of(group)
     life.user = labels.get(names.USER) or _texts(meta.get("annotations")).get(names.USER) or ""
     life.pool = labels.get(names.NODE_POOL) or ""
 
