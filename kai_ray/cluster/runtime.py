@@ -72,6 +72,7 @@ class Runtime:
         self._filled = False
         self.round_s = steady_s()
         """When the loop came round last, in steady seconds."""
+        self._lock = threading.Lock()
         self._informers: dict[Resource, Informer] = {}
         self._controllers: dict[str, Controller] = {}
         self._due: list[tuple[float, int, str, str]] = []
@@ -84,12 +85,14 @@ class Runtime:
         self.errors = 0
 
     def informer(self, resource: Resource) -> Informer:
-        found = self._informers.get(resource)
-        if found is None:
-            found = self._informers[resource] = Informer(resource, self._signal.set)
-            if resource == kinds.CRD:
-                found.on_change(self._definition_changed)
-        return found
+        """The one cache of a kind. Safe from any thread."""
+        with self._lock:
+            found = self._informers.get(resource)
+            if found is None:
+                found = self._informers[resource] = Informer(resource, self._signal.set)
+                if resource == kinds.CRD:
+                    found.on_change(self._definition_changed)
+            return found
 
     def need(self, *resources: Resource) -> None:
         """Kinds whose old news are no ground for any decision."""

@@ -136,7 +136,7 @@ class JobBoard:
 
     def pods(self, group: Object) -> list[Object]:
         """The pods of a gang, by name."""
-        return list(self._present(R.POD, sorted(set(self._pods.get(key_of(group), ())))))
+        return self._members(key_of(group))
 
     def owner(self, row: JobRow) -> Object | None:
         found = self._known(_name(row.job))
@@ -147,6 +147,24 @@ class JobBoard:
         return Counter(
             row.job.queue for row in self.rows() if row.job.status in ("Waiting", "Evicted")
         )
+
+    def _members(self, gang: Key) -> list[Object]:
+        keys = self._pods.get(gang, set())
+        found: list[Object] = []
+        for key in sorted(set(keys)):
+            pod = self._member(gang, key)
+            if pod is None:
+                keys.discard(key)
+                pod = self._member(gang, key)  # one of that name may have come meanwhile
+                if pod is None:
+                    continue
+                keys.add(key)
+            found.append(pod)
+        return found
+
+    def _member(self, gang: Key, key: Key) -> Object | None:
+        pod = self._informers[R.POD].get(key.name, key.namespace)
+        return pod if pod is not None and P.gang_name(pod) == gang.name else None
 
     def _refresh(self) -> bool:
         """Makes the rows of what has changed; whether anything has."""
@@ -178,7 +196,9 @@ class JobBoard:
         self._group_jobs.pop(group, None)
         if job is not None:
             self._job_groups[job].discard(group)
-        if self._informers[R.POD_GROUP].get(group.name, group.namespace) is None:
+        # Pods may outlive their PodGroup, which is then made again.
+        gone = self._informers[R.POD_GROUP].get(group.name, group.namespace) is None
+        if gone and not self._members(group):
             self._pods.pop(group, None)
 
     def _make(self, name: Name, priorities: dict[str, int]) -> None:

@@ -147,7 +147,11 @@ class NodeBoard:
             pod = self._all_pods.get(key.name, key.namespace)
             if pod is None or P.node(pod) != name:
                 keys.discard(key)
-            elif not P.finished(pod):
+                pod = self._all_pods.get(key.name, key.namespace)
+                if pod is None or P.node(pod) != name:
+                    continue
+                keys.add(key)  # one of that name has come meanwhile
+            if not P.finished(pod):
                 found.append(pod)
         return found
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError
+from kai_ray.cluster.runtime import Runtime
+from kai_ray.console.cluster import Cluster
 from kai_ray.sight import node_list
 from kai_ray.sight.jobs import listing
 
@@ -57,11 +59,16 @@ def test_while_jobs_come_go_and_are_suspended(seed: int) -> None:
         same(world)
 
 
+_ACTS = ("new",) * 3 + ("suspend", "resume", "delete", "priority", "node", "regroup")
+
+
 def _act(world: World, rng: random.Random, number: int) -> None:
     store = world.cluster.store
     jobs = [j["metadata"]["name"] for j in store.list(R.JOB).items]
     queue = rng.choice(("vision", "robots"))
-    match rng.choice(("new", "new", "new", "suspend", "resume", "delete", "priority", "node")):
+    match rng.choice(
+        ("new", "new", "new", "suspend", "resume", "delete", "priority", "node", "regroup")
+    ):
         case "suspend" | "resume" as what if jobs:
             change = {"spec": {"suspend": what == "suspend"}}
             store.patch(R.JOB, rng.choice(jobs), change, "default")
@@ -73,6 +80,9 @@ def _act(world: World, rng: random.Random, number: int) -> None:
                 store.delete(R.PRIORITY_CLASS, name)
             except ApiError:
                 return
+        case "regroup":
+            for group in store.list(R.POD_GROUP, "default").items:
+                store.delete(R.POD_GROUP, group["metadata"]["name"], "default")
         case "node":
             node = rng.choice(("node-0", "node-1"))
             store.patch(R.NODE, node, {"spec": {"unschedulable": rng.random() < 0.5}})
@@ -82,10 +92,27 @@ def _act(world: World, rng: random.Random, number: int) -> None:
             world.job(f"j-{number}", queue, gpus, pods=pods, runs_s=rng.choice((5, 3600)))
 
 
+def test_pods_outlive_a_podgroup_that_is_made_again(world: World) -> None:
+    store = world.cluster.store
+    world.job("depth", "vision", pods=2, gpus=4)
+    world.run()
+    outside = Runtime(store, world.cluster.clock)
+    view = Cluster("x", lambda: outside, store).view()
+    outside.run_once()
+    (before,) = view.jobs.rows()
+    (group,) = store.list(R.POD_GROUP, "default").items
+    store.delete(R.POD_GROUP, group["metadata"]["name"], "default")
+    outside.run_once()
+    assert view.jobs.rows() == []
+    world.run(30)
+    outside.run_once()
+    (after,) = view.jobs.rows()
+    assert after.job.running == before.job.running == 2
+    outside.close()
+
+
 def test_a_board_begins_with_what_is_there_and_follows_a_new_life() -> None:
     """A leader that has lost its lease begins anew with other caches."""
-    from kai_ray.console.cluster import Cluster
-
     with world_of() as world:
         world.queue("vision")
         world.job("one", "vision")
@@ -96,8 +123,6 @@ def test_a_board_begins_with_what_is_there_and_follows_a_new_life() -> None:
         first = cluster.view()
         assert [row.job.name for row in first.jobs.rows()] == ["one"]
         assert cluster.view() is first
-        from kai_ray.cluster.runtime import Runtime
-
         present[0] = Runtime(world.cluster.store, world.cluster.clock)
         second = cluster.view()
         assert second is not first
