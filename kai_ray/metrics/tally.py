@@ -13,6 +13,7 @@ import numpy as np
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.port import Key
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.metrics.histogram import Histogram, doubling
@@ -42,9 +43,10 @@ _COUNTED = frozenset(
     ("created", "started", "evicted", "interrupted", "suspended", "resumed", "ended", "warned")
 )
 _WITH_REASON = frozenset(("evicted", "interrupted", "ended", "warned"))
-_WAITS = frozenset(("created", "waits", "evicted", "interrupted"))
+_WAITS = frozenset(("created", "grouped", "waits"))
+_WAITS_AGAIN = frozenset(("evicted", "interrupted"))
 _STARTS = frozenset(("started", "resumed"))
-_WAITS_NO_MORE = frozenset((*_STARTS, "suspended", "ended"))
+_WAITS_NO_MORE = frozenset((*_STARTS, "suspended", "shrunk", "ended"))
 
 
 class Tally:
@@ -73,8 +75,8 @@ class Tally:
         self.bind_ms = Histogram(_KAI_MS)
         self.bind_s = Histogram(_STEP_S)
         self.job_use = JobUse()
-        self._waiting: dict[tuple[str, str], tuple[str, float]] = {}
-        """(namespace, PodGroup) of a gang that waits -> (queue, since when)."""
+        self._since_s: dict[Key, float] = {}
+        """PodGroup -> since when it has waited, or, after a restart, may have."""
         self._evicted: OrderedDict[tuple[str, ...], int] = OrderedDict()
 
     def watch(self, sight: Sight) -> None:
@@ -149,15 +151,17 @@ class Tally:
         if not event.replayed and event.what in _COUNTED:
             reason = event.reason if event.what in _WITH_REASON else ""
             self.events[event.queue, event.kind, event.what, reason] += 1
-        gang = (event.namespace, event.group)
+        gang = Key(event.namespace, event.group)
         if event.what in _WAITS:
-            self._waiting.setdefault(gang, (event.queue, event.at_s))
+            self._since_s.setdefault(gang, event.at_s)
+        elif event.what in _WAITS_AGAIN:
+            self._since_s[gang] = event.at_s
         elif event.what in _WAITS_NO_MORE:
-            queue, since_s = self._waiting.pop(gang, ("", event.at_s))
-            if queue and event.what in _STARTS and not event.replayed:
-                kept = self.job_wait_s.get((queue,))
+            since_s = self._since_s.pop(gang, None)
+            if since_s is not None and event.what in _STARTS and not event.replayed:
+                kept = self.job_wait_s.get((event.queue,))
                 if kept is None:
-                    kept = self.job_wait_s[queue,] = Histogram(_WAIT_S)
+                    kept = self.job_wait_s[event.queue,] = Histogram(_WAIT_S)
                 kept.add(event.at_s - since_s)
 
     # ------------------------------------------------------------------ being read
@@ -175,10 +179,13 @@ class Tally:
         return {name: str(spec.get("displayName") or "") for name, spec in specs}
 
     def oldest_wait_s(self) -> list[tuple[tuple[str, ...], float]]:
-        """(queue, seconds) for queues in which a job waits for its start."""
+        """(queue, seconds) for queues in which a gang waits for its start."""
         first: dict[str, float] = {}
-        for queue, since_s in list(self._waiting.values()):
-            first[queue] = min(since_s, first.get(queue, since_s))
+        for life in self._sight.lives.all():
+            if life.phase == "waiting":
+                since_s = self._since_s.get(life.key, life.created_s)
+                since_s = max(since_s, life.evicted_s or since_s)
+                first[life.queue] = min(since_s, first.get(life.queue, since_s))
         now_s = self._clock.now()
         return [((queue,), max(0.0, now_s - since_s)) for queue, since_s in sorted(first.items())]
 

@@ -162,6 +162,35 @@ def test_a_job_counts_from_created_to_ended(cluster: EmbeddedCluster, page: Page
     assert value(found, "kai_job_events_total", what="ended", **events) == 1
 
 
+def test_after_a_restart_only_those_that_wait_are_said_to_wait(tmp_path: Path) -> None:
+    """What is told again is no news: it is in no counter, and what runs does not wait."""
+    clock = VirtualClock()
+    with EmbeddedCluster(ClusterConfig.short("2x4"), clock, tmp_path) as first:
+        first.store.create(r.QUEUE, queue("team", 4))
+        first.store.create(r.QUEUE, queue("busy", 4))
+        first.store.create(r.JOB, job("runs", "team", 2, 4))
+        first.run_for(100)
+        first.store.create(r.JOB, job("waits", "busy", 3, 4))
+        first.run_for(200)
+    with EmbeddedCluster(ClusterConfig.short("2x4"), clock, tmp_path) as second:
+        second.run_for(50)
+        page = metrics_page(lambda: (second.composition, second.runtime))
+        found = read(page)
+        assert value(found, "kai_queue_gpus", queue="team", state="allocated") == 8
+        assert value(found, "kai_oldest_waiting_job_seconds", queue="team") is None
+        waited = value(found, "kai_oldest_waiting_job_seconds", queue="busy")
+        assert waited is not None and 245 <= waited <= 260
+        assert not any(name == "kai_job_events_total" for name, _ in found)
+        # One that is interrupted now has waited since then, not since it was created.
+        for pod in second.store.list(r.POD, "default", labels="job-name=runs").items:
+            second.store.delete(r.POD, pod["metadata"]["name"], "default")
+        second.run_for(30)
+        found = read(page)
+        assert value(found, "kai_job_wait_seconds_count", queue="team") == 1
+        waited = value(found, "kai_job_wait_seconds_sum", queue="team")
+        assert waited is not None and waited < 30
+
+
 def test_fragments_are_told_from_whole_nodes(cluster: EmbeddedCluster, page: Page) -> None:
     cluster.store.create(r.QUEUE, queue("team", 8))
     cluster.store.create(r.JOB, job("three", "team", 1, 3))
