@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
-
-import numpy as np
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
@@ -24,17 +21,13 @@ from kai_ray.controllers.conditions import condition, find, merged
 from kai_ray.controllers.cycle import Cycle
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.idle import words
+from kai_ray.controllers.idle.looking import Finding, Looking
 from kai_ray.controllers.idle.record import IdleRecord, read, recorded, written
 from kai_ray.controllers.idle.saving import saving
 from kai_ray.controllers.idle.switch import Refused, Switch
-from kai_ray.controllers.queue_deadlines import holding
-from kai_ray.controllers.suspensions import BY_GROUP, Suspensions, group_texts
-from kai_ray.encode import traits
-from kai_ray.encode.idle_rules import IdleRule, protected_until_s
-from kai_ray.encode.problems import Malformed
-from kai_ray.encode.queue_policy import QueuePolicy
+from kai_ray.controllers.suspensions import Suspensions
+from kai_ray.encode.idle_rules import IdleRule
 from kai_ray.encode.settings import EncodeConfig, in_shard
-from kai_ray.gpu.use import GpuUse, PodUse
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +37,6 @@ Told = Callable[[Key, str, str], None]
 LOOK_S = 30.0
 AWAY_S = 30.0
 _MARKED = "idle-marked"
-_ENDED = ("Succeeded", "Failed")
-
-
-class _Finding(NamedTuple):
-    """A gang that does not use its GPUs just now."""
-
-    key: Key
-    group: Object
-    rule: IdleRule
-    use: PodUse
-    protected_until_s: float | None  # None: it is not in protected hours
-    protected_due: Callable[[float], float]  # a moment -> the same or the end of such hours
 
 
 class IdleJobs:
@@ -68,7 +49,7 @@ class IdleJobs:
         self._config = config
         self._events = events
         self._switch = Switch(suspensions)
-        self._use = GpuUse()
+        self._looking = Looking()
         self._since: dict[Key, float] = {}
         self._ends: dict[Key, float] = {}
         self._cycle: Cycle | None = None
@@ -79,8 +60,7 @@ class IdleJobs:
         self._switch.setup(runtime)
         self._groups = runtime.informer(kinds.POD_GROUP)
         self._groups.add_index(_MARKED, _marked)
-        self._pods = runtime.informer(kinds.POD)
-        self._pods.add_index(BY_GROUP, group_texts)
+        self._looking.setup(runtime)
 
     def observe(self, cycle: Cycle) -> None:
         self._cycle = cycle
@@ -102,9 +82,7 @@ class IdleJobs:
         now = self._runtime.clock.now()
         self._next_s = now + LOOK_S
         ruled = any(policy.idle for policy in cycle.encoded.policies)
-        if ruled:
-            self._use.setup(self._runtime)
-        findings = self._find(cycle, now) if ruled else []
+        findings = self._looking.find(cycle, now) if ruled else []
         since: dict[Key, float] = {}
         ends: dict[Key, float] = {}
         moments = [now + LOOK_S]
@@ -125,51 +103,10 @@ class IdleJobs:
             return None
         return max(min((m for m in moments if m > now), default=now + LOOK_S) - now, 1.0)
 
-    def _find(self, cycle: Cycle, now: float) -> list[_Finding]:
-        encoded = cycle.encoded
-        policies = encoded.policies
-        ruled = np.array([bool(p.idle) for p in policies] + [False])
-        rows = np.flatnonzero(holding(cycle) & ruled[encoded.snapshot.gangs.queue])
-        found: list[_Finding] = []
-        for row in rows.tolist():
-            key = encoded.names.gang(row)
-            group = self._groups.get(key.name, key.namespace)
-            if group is None or names.IDLE_EVICTED in _notes(group):
-                continue
-            policy = policies[int(encoded.snapshot.gangs.queue[row])]
-            one = self._look_at(key, group, policy, now)
-            if one is not None:
-                found.append(one)
-        return found
-
-    def _look_at(self, key: Key, group: Object, policy: QueuePolicy, now: float) -> _Finding | None:
-        kind = _type_of(group, policy)
-        rule = next((r for r in policy.idle or () if r.fits(kind)), None)
-        if rule is None:
-            return None
-        use = self._use.of_pods(self._running(key), now)
-        if use.utilization is None or use.utilization >= rule.below:
-            return None
-        spans = (policy.protected or ()) if kind == "build" else ()
-
-        def due(moment_s: float) -> float:
-            return protected_until_s(spans, moment_s) or moment_s
-
-        return _Finding(key, group, rule, use, protected_until_s(spans, now), due)
-
-    def _running(self, key: Key) -> list[Object]:
-        pods = self._pods.by_index(BY_GROUP, f"{key.namespace}/{key.name}")
-        return [
-            pod
-            for pod in pods
-            if (pod.get("status") or {}).get("phase") == "Running"
-            and not pod["metadata"].get("deletionTimestamp")
-        ]
-
     # ------------------------------------------------------------------ what follows
 
     def _judge(
-        self, found: _Finding, record: IdleRecord | None, since: float, now: float
+        self, found: Finding, record: IdleRecord | None, since: float, now: float
     ) -> IdleRecord | None:
         """Warns, waits or acts; what is on record then."""
         if record is not None and not _same_rule(record, found.rule, found.protected_due):
@@ -188,7 +125,7 @@ class IdleJobs:
             return record
         return self._act(found, record)
 
-    def _warn(self, found: _Finding, since: float, now: float) -> IdleRecord | None:
+    def _warn(self, found: Finding, since: float, now: float) -> IdleRecord | None:
         record = recorded(since, now, found.rule)
         record = record._replace(due_s=found.protected_due(record.due_s))
         if not self._note(found.group, {names.IDLE: written(record)}):
@@ -196,7 +133,7 @@ class IdleJobs:
         self._say(found, words.WARNING, words.warning(found.use, record))
         return record
 
-    def _why_not(self, found: _Finding, now: float) -> str:
+    def _why_not(self, found: Finding, now: float) -> str:
         """What stands against acting now; "" for nothing."""
         if found.protected_until_s is not None:
             return f"its protected hours last until {rfc3339(found.protected_until_s)}"
@@ -204,22 +141,15 @@ class IdleJobs:
             speaker = self._switch.workload(found.group)[1]
         except (Refused, ApiError):
             speaker = found.group  # else it may hold a copy of what the workload said once
-        why = saving([speaker, *self._running(found.key)], now)
+        why = saving([speaker, *self._looking.running(found.key)], now)
         if why:
             return why
-        for other in self._switch.beside(found.group, self._holds):
+        for other in self._switch.beside(found.group, self._looking.holds):
             if read(other) is None:
                 return f"{other['metadata']['name']} of the same workload is not idle"
         return ""
 
-    def _holds(self, key: Key) -> bool:
-        pods = self._pods.by_index(BY_GROUP, f"{key.namespace}/{key.name}")
-        return any(
-            p["spec"].get("nodeName") and (p.get("status") or {}).get("phase") not in _ENDED
-            for p in pods
-        )
-
-    def _act(self, found: _Finding, record: IdleRecord) -> IdleRecord | None:
+    def _act(self, found: Finding, record: IdleRecord) -> IdleRecord | None:
         reason = words.SUSPENDED if record.action == "suspend" else words.EVICTED
         try:
             if record.action == "suspend":
@@ -244,7 +174,7 @@ class IdleJobs:
             self._say(found, reason, words.done(found.use, record, how))
         return None
 
-    def _settle(self, found: _Finding, record: IdleRecord, reason: str, text: str) -> IdleRecord:
+    def _settle(self, found: Finding, record: IdleRecord, reason: str, text: str) -> IdleRecord:
         """Says how it ended; nothing more follows while it stays idle."""
         record = record._replace(done=True)
         if self._note(found.group, {names.IDLE: written(record)}):
@@ -262,13 +192,13 @@ class IdleJobs:
             notes = _notes(group)
             if names.IDLE_EVICTED in notes:
                 since = _moment(notes[names.IDLE_EVICTED])
-                if not self._holds(key) and now >= since + AWAY_S:
+                if not self._looking.holds(key) and now >= since + AWAY_S:
                     self._note(group, {names.IDLE_EVICTED: None})
             elif key not in idle and names.IDLE in notes:
                 self._withdraw(group, ruled, now)
 
     def _withdraw(self, group: Object, ruled: bool, now: float) -> None:
-        use = self._use.of_pods(self._running(key_of(group)), now)
+        use = self._looking.use_of(key_of(group), now)
         if not ruled:
             why = "no queue has a rule for idle jobs any more"
         elif use.problem:
@@ -283,7 +213,7 @@ class IdleJobs:
 
     # ------------------------------------------------------------------ writes
 
-    def _say(self, found: _Finding, reason: str, text: str) -> None:
+    def _say(self, found: Finding, reason: str, text: str) -> None:
         """To the gang, its user and who listens; the same reason is said once."""
         known = find(found.group, words.IDLE)
         if known.get("status") == "True" and known.get("reason") == reason != words.WARNING:
@@ -323,18 +253,6 @@ def _same_rule(record: IdleRecord, rule: IdleRule, due: Callable[[float], float]
     said = (record.rule, record.action, record.enforce)
     wanted = due(record.warned_s + rule.after_s)
     return said == (str(rule), rule.action, rule.enforce) and abs(record.due_s - wanted) < 2.0
-
-
-def _type_of(group: Object, policy: QueuePolicy) -> str:
-    """The workload type: stated, else that of the priority class."""
-    try:
-        stated = traits.read(group["metadata"]).type
-    except Malformed:
-        stated = ""
-    spec = group.get("spec") or {}
-    return stated or traits.type_of_class(
-        spec.get("priorityClassName") or policy.default_priority or ""
-    )
 
 
 def _marked(group: Object) -> tuple[str, ...]:
