@@ -65,7 +65,8 @@ def test_kubeflows_trainer_client_takes_our_options(world: Served) -> None:
     runtime, *_ = read_documents(EXAMPLES / "workloads" / "trainjob.yaml")
     world.kai.submit_all(runtime.object)
     said = world.run(str(SDK / "kubeflow_trainer.py"), home=home)
-    assert said.rstrip().endswith("TrainJob: Succeeded")
+    assert "theirs: Succeeded in vision" in said
+    assert "ours: Succeeded in vision" in said
 
 
 def test_the_training_operators_client_and_its_objects_are_taken(world: Served) -> None:

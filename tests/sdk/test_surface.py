@@ -185,6 +185,45 @@ def test_whatever_holds_a_manifest_is_taken(what: Any) -> None:
     assert manifests_of(what) == [POD]
 
 
+def test_what_kuberays_own_client_builds_is_taken_as_it_is(kai: Client) -> None:
+    """Its builder leaves out what KubeRay does not need, and asks for no GPU and no minimum."""
+    image = {"image": "rayproject/ray:2.48.0"}
+    built = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "built", "namespace": "default", "labels": {"team": "ml"}},
+        "spec": {
+            "entrypoint": "python train.py",
+            "submissionMode": "K8sJobMode",
+            "shutdownAfterJobFinishes": True,
+            "rayClusterSpec": {
+                "rayVersion": "2.48.0",
+                "headGroupSpec": {
+                    "rayStartParams": {"dashboard-host": "0.0.0.0"},
+                    "template": {"spec": {"containers": [{"name": "ray-head", **image}]}},
+                },
+                "workerGroupSpecs": [
+                    {
+                        "groupName": "default-worker",
+                        "replicas": 2,
+                        "minReplicas": 0,
+                        "maxReplicas": 4,
+                        "template": {"spec": {"containers": [{"name": "ray-worker", **image}]}},
+                    }
+                ],
+            },
+        },
+    }
+
+    class Builder:
+        def to_dict(self) -> dict[str, Any]:
+            return built
+
+    job = kai.submit(Builder(), queue="vision", min_workers=1, gpu_fraction=0.5)
+    assert job.wait(120).status == "Succeeded"
+    assert job.manifest["metadata"]["labels"] == {"team": "ml", "kai.scheduler/queue": "vision"}
+
+
 @pytest.mark.parametrize(
     ("what", "says"),
     [
