@@ -52,11 +52,19 @@ def _spec_options(command: F) -> F:
     )(command)
 
 
-_NOTES = {"notify": L.NOTIFY, "notify_on": L.NOTIFY_ON, "notify_after": L.NOTIFY_AFTER}
+_NOTES = {
+    "notify": L.NOTIFY,
+    "notify_on": L.NOTIFY_ON,
+    "notify_after": L.NOTIFY_AFTER,
+    "idle_jobs": L.IDLE_JOBS,
+    "protected_hours": L.PROTECTED_HOURS,
+}
 
 
 def _note_options(command: F) -> F:
     for flag, metavar, words in (
+        ("--protected-hours", "HOURS", "When its build jobs may be idle: Mon-Fri 08:00-19:00."),
+        ("--idle-jobs", "RULE", "Idle jobs: below 5% for 30m, suspend after 10m, enforce."),
         ("--notify-after", "DURATION", "What a long wait is; 30m, unless said."),
         ("--notify-on", "LIST", "Of what: started, waiting, evicted, idle, failed, ended."),
         ("--notify", "LIST", "Channels and addresses that are told of its jobs; none: nobody."),

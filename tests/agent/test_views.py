@@ -60,3 +60,20 @@ def test_a_job_and_its_node_tell_of_their_gpus(cluster: tuple[EmbeddedCluster, P
     silent = "no GPU data from node n-0 since 2020-01-01T00:00:00Z"
     assert silent in _kai(file, "describe", "node", "n-0")
     assert f"not known: {silent}" in _kai(file, "describe", "job", "train")
+
+
+def test_a_queue_is_given_its_rule_and_a_bad_one_is_refused(
+    cluster: tuple[EmbeddedCluster, Path],
+) -> None:
+    _, file = cluster
+    _kai(file, "queue", "create", "team", "--gpu", "4")
+    rule = "below 5% for 30m, suspend after 10m"
+    _kai(file, "queue", "set", "team", "--idle-jobs", rule)
+    _kai(file, "queue", "set", "team", "--protected-hours", "Mon-Fri 08:00-19:00")
+    shown = _kai(file, "describe", "queue", "team")
+    assert rule in shown and "Mon-Fri 08:00-19:00" in shown
+    _kai(file, "queue", "set", "team", "--idle-jobs", "")
+    assert rule not in _kai(file, "describe", "queue", "team")
+    env = {"KAI_KUBECONFIG": str(file), "NO_COLOR": "1"}
+    bad = CliRunner().invoke(root, ["queue", "set", "team", "--idle-jobs", "often"], env=env)
+    assert bad.exit_code != 0 and "below 5% for 30m" in bad.output
