@@ -159,6 +159,7 @@ OWNERS = {
     "sqlite3": ("kai_ray/cluster/memory", "kai_ray/history/"),
     "rich": ("kai_ray/cli/", "kai_ray/sdk/progress.py"),
     "click": ("kai_ray/cli/",),
+    "pynvml": ("kai_ray/agent/library.py",),
     "prometheus_client": ("kai_ray/metrics/",),
     "numpy": (
         "scheduler/",
