@@ -1,7 +1,8 @@
-"""Where the history file is: named by the user, else that of the running `kai up`."""
+"""Where the history file is: as the user says, else `$KAI_HISTORY`, else that of `kai up`."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ FILE = "history.sqlite"
 
 def found(named: Path | None) -> Path:
     """Raises Failure where there is none."""
+    if named is None and os.environ.get("KAI_HISTORY"):
+        named = Path(os.environ["KAI_HISTORY"])
     if named is not None:
         return named / FILE if named.is_dir() else named
     note = clusters.running_cluster()

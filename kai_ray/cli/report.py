@@ -32,8 +32,7 @@ _OPTIONS = (
         "--history",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        envvar="KAI_HISTORY",
-        help="The scheduler's history file, or its --state folder; that of the running `kai up`.",
+        help="The history file, or its folder; unless said, $KAI_HISTORY or that of `kai up`.",
     ),
 )
 
