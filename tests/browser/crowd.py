@@ -1,7 +1,7 @@
 """A large cluster to look at: objects as they stand in a cluster that has been busy for a day.
 
-Nothing schedules here. Ten thousand jobs through operators, kubelets and the scheduler take minutes;
-what the pages show of them does not depend on how they came about.
+Nothing schedules here. Ten thousand jobs through operators, kubelets and the scheduler take
+minutes; what the pages show of them does not depend on how they came about.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from kai_ray.console.clusters import Clusters
 from kai_ray.console.server import ConsoleServer
 from kai_ray.console.viewers import LocalDoor, Owner
 from kai_ray.sim.cluster_file import ClusterConfig
-
 from tests.browser.stage import TOKEN
 
 DEPARTMENTS = ("vision", "language", "speech", "robotics", "search", "science")

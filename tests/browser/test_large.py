@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import Viewer, until
 
 pytestmark = pytest.mark.slow
 
@@ -32,16 +32,15 @@ def test_any_stretch_of_them_is_fetched_when_it_is_seen(crowded: Viewer) -> None
 def test_searching_and_filtering_narrow_it_down(crowded: Viewer) -> None:
     page = crowded.go("jobs", ".line:not(.blank)")
     page.fill("input[type=search]", "whisper vision-a")
-    page.wait_for_function(
-        "/^[\\d,]+ of 10,000$/.test(document.querySelector('.head .sub').textContent)"
-    )
+    until(page, "/^[\\d,]+ of 10,000$/.test(document.querySelector('.head .sub').textContent)")
     found = page.locator(".line:not(.blank)").all_inner_texts()
     assert found
     assert all("whisper" in text and "vision-a" in text for text in found)
     page.get_by_role("button", name="Running").click()
-    page.wait_for_function("location.hash.includes('state=Running')")
-    page.wait_for_function(
-        "[...document.querySelectorAll('.line .badge')].every(b => b.textContent === 'Running')"
+    until(page, "location.hash.includes('state=Running')")
+    until(
+        page,
+        "[...document.querySelectorAll('.line .badge')].every(b => b.textContent === 'Running')",
     )
 
 

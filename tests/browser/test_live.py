@@ -48,7 +48,8 @@ def test_without_a_stream_it_polls(viewer: Viewer, demo: Stage) -> None:
 
 
 def test_a_server_that_is_away_is_said_and_waited_for(viewer: Viewer, demo: Stage) -> None:
-    page = viewer.go("queues", ".live.live")
+    page = viewer.go("queues", "tbody tr:nth-child(5)")
+    page.wait_for_selector(".live.live")
     page.context.set_offline(True)
     page.evaluate("dispatchEvent(new Event('offline'))")
     page.wait_for_selector(".live.offline, .live.polling", timeout=60_000)

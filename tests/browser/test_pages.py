@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pytest
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import Viewer, until
 from tests.browser.stage import TOKEN, Stage
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,9 @@ PAGES = {
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_shows_itself_and_complains_of_nothing(viewer: Viewer, theme: str) -> None:
+def test_every_page_shows_itself_and_complains_of_nothing(
+    viewer: Viewer, theme: Literal["light", "dark"]
+) -> None:
     viewer.page.emulate_media(color_scheme=theme)
     for path, (title, text) in PAGES.items():
         page = viewer.go(path, f'h1:text-is("{title}")')
@@ -50,7 +53,7 @@ def test_every_page_shows_itself_and_complains_of_nothing(viewer: Viewer, theme:
     ],
 )
 def test_a_wrong_address_is_answered_with_words(viewer: Viewer, path: str, says: str) -> None:
-    page = viewer.go(path, ".banner.bad, .empty")
+    page = viewer.go(path, ".banner.bad, .empty:not(.loading)")
     assert says in page.inner_text("main")
     page.keyboard.press("g")
     page.keyboard.press("o")
@@ -124,7 +127,7 @@ def test_the_keyboard_reaches_everything(viewer: Viewer) -> None:
     page.wait_for_selector(".line")
     page.keyboard.press("/")
     page.keyboard.type("resn")
-    page.wait_for_function("document.querySelectorAll('.line').length === 1")
+    until(page, "document.querySelectorAll('.line').length === 1")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     page.wait_for_selector('h1:text-is("resnet")')

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kai_ray.cluster import resources as R
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import Viewer, until
 from tests.browser.stage import Stage
 
 pytestmark = pytest.mark.slow
@@ -44,9 +44,7 @@ def test_what_is_saved_takes_effect(vision: Viewer, demo: Stage) -> None:
     page.get_by_role("button", name="Save").click()
     page.get_by_text("Queue vision is changed").wait_for()
     assert gpu_of(demo, "vision") == {"quota": 12, "limit": 20, "overQuotaWeight": 2}
-    page.wait_for_function(
-        "document.querySelector('tr.on td:nth-child(4)').textContent.trim() === '12'"
-    )
+    until(page, "document.querySelector('tr.on td:nth-child(4)').textContent.trim() === '12'")
 
 
 def test_unlimited_is_a_word(vision: Viewer, demo: Stage) -> None:
@@ -54,10 +52,10 @@ def test_unlimited_is_a_word(vision: Viewer, demo: Stage) -> None:
     assert page.input_value("input[name=limit]") == "unlimited"
     page.fill("input[name=limit]", "16")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("Queue vision is changed").wait_for()
+    page.wait_for_selector(".field:not(.typed) input[name=limit]")
     page.fill("input[name=limit]", "unlimited")
     page.get_by_role("button", name="Save").click()
-    page.wait_for_function("document.querySelector('.buttons .primary').disabled")
+    until(page, "document.querySelector('.buttons .primary').disabled")
     demo.until(lambda: gpu_of(demo, "vision")["limit"] == -1, "the limit is gone")
 
 
@@ -65,7 +63,7 @@ def test_unlimited_is_a_word(vision: Viewer, demo: Stage) -> None:
     ("field", "text", "says"),
     [
         ("quota", "many", "A number"),
-        ("limit", "3", ""),
+        ("limit", "-5", ""),
         ("weight", "-2", ""),
         ("quota", "1e99", ""),
     ],
@@ -88,13 +86,23 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(
     vision: Viewer, demo: Stage
 ) -> None:
     page = vision.page
-    page.route("**/api/v1/queues*", lambda route: route.abort())  # its news do not reach the page
-    page.route("**/api/v1/live*", lambda route: route.abort())
+    page.route("**/api/v1/queues", lambda route: route.abort())  # its news do not reach the page
+    page.fill("input[name=quota]", "11")
+    changed = {"spec": {"resources": {"gpu": {"quota": 9}}}}
+    demo.cluster.client.patch(R.QUEUE, "vision", changed)
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("changed it from 8 to 9 meanwhile").wait_for()
+    assert gpu_of(demo, "vision")["quota"] == 9
+
+
+def test_a_change_of_something_else_does_not_stand_in_the_way(vision: Viewer, demo: Stage) -> None:
+    page = vision.page
+    page.route("**/api/v1/queues", lambda route: route.abort())
     page.fill("input[name=quota]", "11")
     demo.cluster.client.patch(R.QUEUE, "vision", {"spec": {"priority": 120}})
     page.get_by_role("button", name="Save").click()
-    page.wait_for_selector(".field-problem")
-    assert gpu_of(demo, "vision")["quota"] == 8
+    demo.until(lambda: gpu_of(demo, "vision")["quota"] == 11, "the quota is saved")
+    assert demo.cluster.client.get(R.QUEUE, "vision")["spec"]["priority"] == 120
 
 
 def test_a_queue_is_paused_and_resumed(vision: Viewer, demo: Stage) -> None:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 CASES = [
     ("format.js", "number", [0.5], "0.5"),
     ("format.js", "number", [-1], "unlimited"),
-    ("format.js", "number", [None], "–"),
+    ("format.js", "number", [None], "\u2013"),
     ("format.js", "number", [12345.678], "12,345.7"),
     ("format.js", "span", [59.6], "1m"),
     ("format.js", "span", [3599], "59m 59s"),

@@ -114,7 +114,8 @@ function set(el, name, before, value) {
   if (name === "key" || name === "memo" || name.endsWith("mount") || name === "update") return;
   if (name === "style") return style(el, before, value);
   if (name.startsWith("on")) {
-    el[name.toLowerCase()] = value || null;
+    // A handler that returns false would undo the event: `a && b` must not.
+    el[name.toLowerCase()] = value ? (event) => void value(event) : null;
     return;
   }
   if (PROPERTIES.has(name) && name in el && el.tagName !== "OPTION") {

@@ -69,12 +69,17 @@ export function listen(heard, state) {
     failures = Math.max(failures, 1); // what is on screen is old: ask for all of it
     open();
   };
+  const lost = () => control?.abort(); // sooner than the silence would tell
   document.addEventListener("visibilitychange", seen);
+  addEventListener("online", seen);
+  addEventListener("offline", lost);
   if (!document.hidden) open();
   return {
     stop() {
       stopped = true;
       document.removeEventListener("visibilitychange", seen);
+      removeEventListener("online", seen);
+      removeEventListener("offline", lost);
       close();
     },
   };

@@ -1,12 +1,12 @@
 // Starts the console: who is asking, where we are, what changed; draws at most once a frame.
 
 import { Problem, forget, get, keepToken, takeToken, tokenKept } from "./api.js";
-import { assign } from "./colour.js";
 import { h, onFrame, render } from "./dom.js";
 import * as keys from "./keys.js";
 import { listen } from "./live.js";
 import { context, go, place } from "./router.js";
-import { PAGES, pageKey, shell, signIn } from "./shell.js";
+import { openFinder } from "./finder.js";
+import { PAGES, help, pageKey, shell, signIn, turnTheme } from "./shell.js";
 
 const app = {
   session: null,
@@ -151,9 +151,15 @@ addEventListener("kai:refined", () => {
 setInterval(() => !document.hidden && app.redraw(), 5000); // ages grow
 
 keys.start();
+keys.bind("?", "this list", help, "app");
+keys.bind("t", "light, dark or as the system has it", () => turnTheme(app), "app");
+addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.key !== "k" || !app.session?.signedIn) return;
+  event.preventDefault();
+  openFinder();
+});
 for (const [name, { key, title }] of Object.entries(PAGES)) {
   if (key) keys.bind(`g ${key}`, `go to ${title.toLowerCase()}`, () => go(name === "overview" ? [] : [name]), "app");
 }
 takeToken();
 begin();
-app.assign = assign;

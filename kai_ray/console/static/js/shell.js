@@ -36,7 +36,7 @@ function side(app) {
   return h("nav", { class: "side", "aria-label": "Pages" },
     h("a", { class: "brand", href: link([]) }, mark(), h("span", {}, "kai-ray")),
     contexts.length > 1 ? clusterChoice(contexts) : h("p", { class: "cluster clip", title: "cluster" }, app.session.home),
-    h("button", { class: "find", onclick: () => openFinder(app) }, "Find…", h("kbd", {}, "Ctrl K")),
+    h("button", { class: "find", onclick: openFinder }, "Find…", h("kbd", {}, "Ctrl K")),
     h("ul", {}, Object.entries(PAGES).filter(([, p]) => p.key).map(([name, p]) =>
       h("li", { key: name }, h("a", {
         href: link(name === "overview" ? [] : [name]),
@@ -46,7 +46,7 @@ function side(app) {
     h("div", { class: "foot" },
       h("span", { class: `live ${app.live}`, title: LIVE[app.live] }, h("i", {}), app.live),
       h("button", { class: "plain", title: "Light, dark or as the system has it", onclick: () => turnTheme(app) }, theme()),
-      h("button", { class: "plain", title: "Keys (?)", onclick: () => help() }, "?")));
+      h("button", { class: "plain", title: "Keys (?)", onclick: help }, "?")));
 }
 
 const LIVE = {

@@ -36,7 +36,7 @@ export function page(app, _args, query) {
     title: "Decisions",
     enter: (_a, given) => (asked = { ...given }),
     render() {
-      if (!list.data) return trouble(list.problem) || h("div", { class: "empty" }, "Loading…");
+      if (!list.data) return trouble(list.problem) || h("div", { class: "empty loading" }, "Loading…");
       const newest = list.data.cycles;
       const oldest = newest.length ? idOf(newest.at(-1)) : Infinity;
       const cycles = folded([...newest, ...older.filter((c) => idOf(c) < oldest)].map((c) => filtered(c, asked)).filter(Boolean));

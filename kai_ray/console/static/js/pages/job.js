@@ -38,7 +38,7 @@ export function page(app, args, query) {
     },
     render() {
       const job = one.data;
-      if (!job) return one.problem ? h("div", { class: "stack" }, crumbs(args), trouble(one.problem)) : h("div", { class: "empty" }, "Loading…");
+      if (!job) return one.problem ? h("div", { class: "stack" }, crumbs(args), trouble(one.problem)) : h("div", { class: "empty loading" }, "Loading…");
       const known = job.timeline.some((e) => e.what === "created");
       const life = known ? job.timeline : [{ at: job.created, what: "created" }, ...job.timeline];
       const end = ENDED.includes(job.state) ? seconds(job.endedAt || life.at(-1).at) : now();

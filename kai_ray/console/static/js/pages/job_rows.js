@@ -8,7 +8,7 @@ const KEPT = 12; // blocks
 
 export function jobRows(app, filter) {
   let blocks = new Map(); // number -> jobs
-  let view = [0, 1];
+  let view = [0, 0]; // blocks that the lines in view are of
   const rows = {
     matched: 0, total: 0, facets: null,
     row: (i) => blocks.get(Math.floor(i / BLOCK))?.[i % BLOCK] || null,

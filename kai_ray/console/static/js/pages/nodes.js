@@ -70,7 +70,7 @@ export function page(app, args, query) {
     leave: () => panel?.leave(),
     render() {
       const data = list.data;
-      if (!data) return trouble(list.problem) || h("div", { class: "empty" }, "Loading…");
+      if (!data) return trouble(list.problem) || h("div", { class: "empty loading" }, "Loading…");
       assign(data.queues);
       const word = options.search.toLowerCase();
       const match = word ? (n) => [n.name, n.rack, n.zone, n.pool, n.model, n.state].some((v) => (v || "").toLowerCase().includes(word)) : null;

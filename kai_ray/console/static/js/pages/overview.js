@@ -25,7 +25,7 @@ export function page(app) {
     title: "Overview",
     render() {
       const o = overview.data;
-      if (!o) return trouble(overview.problem) || h("div", { class: "empty" }, "Loading…");
+      if (!o) return trouble(overview.problem) || h("div", { class: "empty loading" }, "Loading…");
       assign(o.queues.map((q) => q.name));
       return h("div", { class: "stack" },
         h("div", { class: "head flat" }, h("h1", {}, "Overview"), h("span", { class: "sub" }, o.context)),

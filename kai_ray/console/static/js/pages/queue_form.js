@@ -1,6 +1,6 @@
 // Changes a queue: what the shares of all queues would be is shown before anything is saved.
 
-import { send } from "../api.js";
+import { Problem, get, send } from "../api.js";
 import { queueColour } from "../colour.js";
 import { h } from "../dom.js";
 import { UNLIMITED, number } from "../format.js";
@@ -74,15 +74,29 @@ export function queueForm(app, name, saved) {
     busy = true;
     app.redraw();
     try {
-      await send("PATCH", ["queues", name], { ...body, resourceVersion: row.resourceVersion });
+      await store(body, Object.keys(typed).map((field) => [field, shown(row, field)]));
+      await saved(); // what is typed stays until the page has what is stored
       clear();
-      saved();
       app.say(`Queue ${name} is changed.`);
     } catch (problem) {
       problems[fieldOf(problem.field)] = [problem.message, problem.next].filter(Boolean).join(" ");
     }
     busy = false;
     app.redraw();
+  };
+
+  /** Its status changes with every job: only what was edited here must be as it was. */
+  const store = async (body, before, left = 3) => {
+    try {
+      return await send("PATCH", ["queues", name], { ...body, resourceVersion: row.resourceVersion });
+    } catch (problem) {
+      if (problem.status !== 409 || !left) throw problem;
+      const now = await get(["queues", name]);
+      const other = before.find(([field, text]) => shown(now, field) !== text);
+      if (other) throw new Problem(409, { field: other[0], message: `Somebody has changed it from ${other[1]} to ${shown(now, other[0])} meanwhile.` });
+      row = now;
+      return store(body, before, left - 1);
+    }
   };
 
   const turn = async (state) => {

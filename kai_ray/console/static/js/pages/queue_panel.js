@@ -10,13 +10,14 @@ import { link } from "../router.js";
 import { source } from "../source.js";
 import { queueForm } from "./queue_form.js";
 
-export function queuePanel(app, name) {
+/** `changed()` is called when the queue has been changed here. */
+export function queuePanel(app, name, changed) {
   const one = source(app, ["queues"], (signal) => get(["queues", name], {}, signal));
   const past = source(app, ["queues"], async (signal) => {
     const found = await get(["history", "queues"], { queue: name, since: "1h", step: 15 }, signal);
     return { problem: found.problem, rows: rowsOf(found.series[name]) };
   });
-  const form = queueForm(app, name, () => one.refresh());
+  const form = queueForm(app, name, () => Promise.all([one.refresh(), changed()]));
   const leave = () => {
     for (const it of [one, past]) {
       it.stop();

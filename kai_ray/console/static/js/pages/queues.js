@@ -15,9 +15,10 @@ const KINDS = { gpu: "GPU", cpu: "CPU", memory: "Memory" };
 export function page(app, args) {
   let chosen = args[0] || "";
   let resource = "gpu";
-  let panel = chosen ? queuePanel(app, chosen) : null;
   const closed = new Set();
   const list = source(app, ["queues"], (signal) => get(["queues"], {}, signal));
+  const opened = (name) => (name ? queuePanel(app, name, list.refresh) : null);
+  let panel = opened(chosen);
   const rows = () => visible(list.data?.queues || [], closed);
   const step = (by) => {
     const all = rows();
@@ -36,11 +37,11 @@ export function page(app, args) {
       if (name === chosen) return;
       panel?.leave();
       chosen = name;
-      panel = name ? queuePanel(app, name) : null;
+      panel = opened(name);
     },
     render() {
       const data = list.data;
-      if (!data) return trouble(list.problem) || h("div", { class: "empty" }, "Loading…");
+      if (!data) return trouble(list.problem) || h("div", { class: "empty loading" }, "Loading…");
       assign(data.queues.map((q) => q.name));
       return h("div", { class: "stack" },
         h("div", { class: "head flat" }, h("h1", {}, "Queues"), h("span", { class: "sub" }, `${number(data.queues.length)}${data.editable ? "" : " · read-only"}`),

@@ -36,7 +36,7 @@ export function page(app, _args, query) {
         h("div", { class: "head flat" }, h("h1", {}, "Usage"), r && h("span", { class: "sub" }, `${when(r.since)} to ${when(r.until)}`),
           h("div", { class: "right" }, segment("By", BY, asked.by, (by) => refine({ by: by === "queue" ? "" : by })), segment("Time span", SINCE, asked.since, (since) => refine({ since: since === "1d" ? "" : since })),
             r && h("button", { class: "second", onclick: () => download(r) }, "CSV"))),
-        trouble(report.problem), !r && !report.problem && h("div", { class: "empty" }, "Loading…"),
+        trouble(report.problem), !r && !report.problem && h("div", { class: "empty loading" }, "Loading…"),
         r && [figures(r), curves(r), table(r, asked.by, sort, (key) => ((sort = key), app.redraw())), (r.notes || []).filter(Boolean).map((text) => h("p", { class: "faint", key: text }, text))]);
     },
   };
