@@ -17,7 +17,7 @@ import numpy as np
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import VirtualClock, steady_s
 from kai_ray.cluster.runtime import Runtime
-from kai_ray.controllers.suspensions import group_texts
+from kai_ray.controllers.suspensions import BY_GROUP, group_texts
 from kai_ray.history.families import CLUSTER, JOBS, NODES, QUEUES
 from kai_ray.history.file import HistoryError
 from kai_ray.history.job_book import Use
@@ -25,7 +25,6 @@ from kai_ray.history.job_event import JobEvent
 from kai_ray.history.journal import HistorySettings, Journal
 from kai_ray.history.reader import HistoryReader
 from kai_ray.sight.sampling import (
-    BY_GROUP,
     cluster_sample,
     job_uses,
     node_sample,

@@ -9,15 +9,13 @@ import numpy as np
 
 from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import Object
+from kai_ray.controllers.suspensions import BY_GROUP
 from kai_ray.history.job_book import Use
 from kai_ray.scheduler.snapshot import CPU, GPU, MEMORY
 from kai_ray.sight.figures import NodeFigures
 from kai_ray.sight.gpu import GpuColumns
 from kai_ray.sight.life import Life
 from kai_ray.sight.sight import Sight
-
-#: Index of pods by their gang, "namespace/name".
-BY_GROUP = "history-group"
 
 Columns = dict[str, Any]
 
