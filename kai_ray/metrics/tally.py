@@ -38,6 +38,8 @@ _ACTIONS = {
 }
 #: So many PodGroups keep a count of their own, those that lost pods last.
 _GROUPS = 1000
+#: Queues and kinds are named by users: beyond so many series, all others are counted together.
+MOST_EVENTS = 5000
 #: What becomes of jobs that is worth a counter. What they wait for is a gauge: `kai_pending_jobs`.
 _COUNTED = frozenset(
     ("created", "started", "evicted", "interrupted", "suspended", "resumed", "ended", "warned")
@@ -150,7 +152,10 @@ class Tally:
         """What is told again after a restart is known to whoever keeps the counters' past."""
         if not event.replayed and event.what in _COUNTED:
             reason = event.reason if event.what in _WITH_REASON else ""
-            self.events[event.queue, event.kind, event.what, reason] += 1
+            slot = (event.queue, event.kind, event.what, reason)
+            if slot not in self.events and len(self.events) >= MOST_EVENTS:
+                slot = ("", "", event.what, reason)
+            self.events[slot] += 1
         gang = Key(event.namespace, event.group)
         if event.what in _WAITS:
             self._since_s.setdefault(gang, event.at_s)

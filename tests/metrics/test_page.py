@@ -21,6 +21,7 @@ from kai_ray.manager.composition import Composition
 from kai_ray.manager.config import ManagerConfig
 from kai_ray.manager.health import HealthServer, Page
 from kai_ray.manager.scrape import metrics_page
+from kai_ray.metrics import tally
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
@@ -247,6 +248,20 @@ def test_the_docs_name_every_metric_and_no_other(cluster: EmbeddedCluster, page:
     shown = set(re.findall(r"^# TYPE (kai_\w+)", body.decode(), re.MULTILINE))
     told = set(re.findall(r"`(kai_\w+)`", (DOCS / "metrics.md").read_text()))
     assert shown == told
+
+
+def test_users_who_make_up_queues_cannot_fill_prometheus(
+    cluster: EmbeddedCluster, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tally, "MOST_EVENTS", 5)
+    for i in range(20):
+        cluster.store.create(r.JOB, job(f"odd-{i}", f"made-up-{i}", 1, 1))
+    cluster.run_for(10)
+    found = read(page)
+    events = {key: n for key, n in found.items() if key[0] == "kai_job_events_total"}
+    assert len(events) == 6 and sum(events.values()) == 20
+    together = {"queue": "", "kind": "", "reason": ""}
+    assert value(found, "kai_job_events_total", what="created", **together) == 15
 
 
 def test_a_page_that_fails_is_an_answer_and_the_checks_go_on() -> None:
