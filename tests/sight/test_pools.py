@@ -1,4 +1,4 @@
-"""Several node pools of the scheduler: what is seen of all of them, and what of one that has gone."""
+"""Several node pools of the scheduler: what is seen of all, and what of one that has gone."""
 
 from __future__ import annotations
 
