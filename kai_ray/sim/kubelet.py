@@ -132,6 +132,7 @@ class Kubelet:
             if pod_facts.phase(pod) != "Running" or pod_facts.kept_group(pod):
                 continue
             held = books.given(pod["metadata"]["uid"]) if books is not None else []
+            held = held or held_devices(pod)  # after a restart, what was told before it
             if pod["spec"].get("resourceClaims"):
                 held = held or self._claims.gpus(pod)
             if held:

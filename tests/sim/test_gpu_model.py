@@ -54,6 +54,20 @@ def test_a_pod_is_seen_on_its_gpus_with_what_it_uses() -> None:
         assert columns.fresh.all() and columns.nodes == ("n-0", "n-1")
 
 
+def test_after_a_restart_pods_are_on_the_gpus_that_they_had(tmp_path) -> None:
+    config = ClusterConfig.of(
+        {"nodePools": [{"name": "n", "count": 1, "gpus": 4}], "gpuUse": {"periodSeconds": 30}}
+    )
+    for _ in range(2):
+        with EmbeddedCluster(
+            config, VirtualClock(), tmp_path, scheduling=False, extra=[FirstFit()]
+        ) as c:
+            if not c.client.list(R.POD).items:
+                c.client.create(R.POD, pod("a", gpus=2, run_time="1h", gpu_use="80%"))
+            c.run_for(60)
+            assert [d["utilization"] for d in _state(c, "n-0")["devices"]] == [0.8, 0.8, 0.0, 0.0]
+
+
 def test_what_a_pod_never_touches_counts_as_unused() -> None:
     with _cluster() as c:
         c.client.create(R.POD, pod("a", gpus=4, run_time="1h", gpu_use="0%"))
