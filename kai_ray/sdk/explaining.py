@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kai_ray.cluster import resources as R
+from kai_ray.cluster.clock import Clock
 from kai_ray.cluster.port import Port
 from kai_ray.sdk.finding import Found
 from kai_ray.sight.jobs.listing import Job
@@ -72,10 +73,10 @@ class Explanation:
         }
 
 
-def explain(port: Port, found: Found) -> Explanation:
-    """Makes the decision again for one workload; nothing is changed."""
+def explain(port: Port, found: Found, clock: Clock | None = None) -> Explanation:
+    """Makes the decision again for one workload, at the clock's time; nothing is changed."""
     job = found.job
-    verdicts = _verdicts(port, job) if job is not None and job.gangs else []
+    verdicts = _verdicts(port, job, clock) if job is not None and job.gangs else []
     lines: list[str] = []
     if job is not None:
         for verdict in verdicts:
@@ -125,14 +126,16 @@ def _refused(port: Port, found: Found) -> str:
     return str(last.get("message")) if last else ""
 
 
-def _verdicts(port: Port, job: Job) -> list[Verdict]:
+def _verdicts(port: Port, job: Job, clock: Clock | None) -> list[Verdict]:
     from kai_ray.controllers.explain import explain_workload
 
-    whole = explain_workload(port, job.kind, job.name, job.namespace)
+    whole = explain_workload(port, job.kind, job.name, job.namespace, clock=clock)
     if whole.gangs:
         return [whole]
     # Its gangs belong to an object in between (the JobSet of a TrainJob).
-    return [explain_workload(port, "PodGroup", g.name, job.namespace) for g in job.gangs]
+    return [
+        explain_workload(port, "PodGroup", g.name, job.namespace, clock=clock) for g in job.gangs
+    ]
 
 
 def _gang(gang: GangExplanation, job: Job) -> list[str]:

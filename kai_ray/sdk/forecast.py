@@ -14,14 +14,14 @@ from typing import Any
 from kai_ray.api import labels as L
 from kai_ray.api.durations import parse_duration
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.clock import epoch
+from kai_ray.cluster.clock import Clock, epoch
 from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Page, Port, Resource, key_of
 from kai_ray.sdk.finding import Found
 from kai_ray.sight.jobs import pods as P
 from kai_ray.sight.jobs.owners import owner_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Eta:
     """When a job starts at the latest, and why that is known.
 
@@ -36,8 +36,11 @@ class Eta:
     def __str__(self) -> str:
         return f"{self.at}: {self.why}"
 
+    def __repr__(self) -> str:
+        return f"Eta({self})"
 
-def eta(port: Port, found: Found) -> Eta | None:
+
+def eta(port: Port, found: Found, clock: Clock) -> Eta | None:
     """None where the job does not wait, or nobody has said when others end."""
     job = found.job
     notes = found.object["metadata"].get("annotations") or {}
@@ -48,23 +51,23 @@ def eta(port: Port, found: Found) -> Eta | None:
     if job.hold and (until := _time(job.hold.until)):
         return Eta(_when(until), f"pods of {', '.join(job.hold.victims)} leave for it")
     try:
-        return _by_deadlines(port, found)
+        return _by_deadlines(port, found, clock)
     except ApiError:  # nodes or other namespaces that its user may not see
         return None
 
 
-def _by_deadlines(port: Port, found: Found) -> Eta | None:
+def _by_deadlines(port: Port, found: Found, clock: Clock) -> Eta | None:
     ends = known_ends(port)
     job = found.job
     assert job is not None
     own = {Key(job.namespace, gang.name) for gang in job.gangs}
     ends = [(at, key) for at, key in ends if key not in own]
-    if not ends or not _starts(port, found, {key for _, key in ends}):
+    if not ends or not _starts(port, found, clock, {key for _, key in ends}):
         return None
     low, high = 0, len(ends) - 1  # the first whose end lets it start
     while low < high:
         middle = (low + high) // 2
-        if _starts(port, found, {key for _, key in ends[: middle + 1]}):
+        if _starts(port, found, clock, {key for _, key in ends[: middle + 1]}):
             high = middle
         else:
             low = middle + 1
@@ -72,7 +75,7 @@ def _by_deadlines(port: Port, found: Found) -> Eta | None:
     return Eta(_when(at), f"{key.name} in namespace {key.namespace} has ended by then")
 
 
-def _starts(port: Port, found: Found, gone: set[Key]) -> bool:
+def _starts(port: Port, found: Found, clock: Clock, gone: set[Key]) -> bool:
     from kai_ray.controllers.explain import explain_workload
 
     job = found.job
@@ -81,7 +84,7 @@ def _starts(port: Port, found: Found, gone: set[Key]) -> bool:
     gangs = [
         g
         for gang in job.gangs
-        for g in explain_workload(later, "PodGroup", gang.name, job.namespace).gangs
+        for g in explain_workload(later, "PodGroup", gang.name, job.namespace, clock=clock).gangs
     ]
     return bool(gangs) and all(g.state == "Starting" for g in gangs)
 

@@ -252,7 +252,7 @@ class Job:
         """
         from kai_ray.sdk.explaining import explain
 
-        return explain(self.client.port, self._found())
+        return explain(self.client.port, self._found(), self.client.pace.clock)
 
     @property
     def eta(self) -> Eta | None:
@@ -265,7 +265,7 @@ class Job:
         """
         from kai_ray.sdk.forecast import eta
 
-        return told(eta)(self.client.port, self._found())
+        return told(eta)(self.client.port, self._found(), self.client.pace.clock)
 
     @told
     def events(self) -> EventList:

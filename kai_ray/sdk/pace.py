@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
+from kai_ray.cluster.clock import Clock, SystemClock
+
 
 class Pace(Protocol):
     """Seconds of one clock, and how to let some of them pass."""
 
     #: For so long what was read counts as fresh.
     fresh_s: float
+    #: The cluster's own time, for what it has written down.
+    clock: Clock
 
     def now(self) -> float: ...
 
@@ -23,6 +27,9 @@ class RealPace:
     """The machine's clock."""
 
     fresh_s = 0.2
+
+    def __init__(self) -> None:
+        self.clock: Clock = SystemClock()
 
     def now(self) -> float:
         return time.monotonic()
@@ -43,9 +50,10 @@ class EmbeddedPace:
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
+        self.clock: Clock = cluster.clock
 
     def now(self) -> float:
-        return self._cluster.clock.now()
+        return self.clock.now()
 
     def sleep(self, seconds: float) -> None:
         self._cluster.run_for(seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -193,7 +192,7 @@ class Queue:
         )
         if seconds is None or seconds < 0:
             raise InvalidManifest(f"deadline={deadline!r} is no duration of 0s or more, as '30m'")
-        until = rfc3339(time.time() + seconds)
+        until = rfc3339(self.client.pace.clock.now() + seconds)
         return self._note({L.QUEUE_PAUSED: "true", L.DRAIN_DEADLINE: until, L.DRAINED: None})
 
     def resume(self) -> Queue:
@@ -218,7 +217,7 @@ class Queue:
     @told
     def _patch(self, patch: Object) -> Queue:
         self.look()
-        self.client.port.patch(R.QUEUE, self.name, patch)
+        self._last = queue_list.queue(self.client.port.patch(R.QUEUE, self.name, patch))
         return self
 
     def _cells(self) -> tuple[str, ...]:

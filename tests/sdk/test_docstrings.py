@@ -17,6 +17,8 @@ import kai_ray
 from kai_ray.sdk.client import Client
 from kai_ray.sim.embedded import EmbeddedCluster
 
+from .served import ROOT
+
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 MODULES = ["kai_ray", *sorted({f"kai_ray.sdk.{home}" for home in kai_ray._HOMES.values()})]
 
@@ -40,6 +42,19 @@ def test_the_examples_of_a_module_run(name: str, cluster: EmbeddedCluster, kai: 
     for example in found:
         example.globs = shared  # later examples know what earlier ones made
         runner.run(example, out=said.append, clear_globs=False)
+    assert runner.failures == 0, "".join(said)
+
+
+def test_the_session_of_the_guide_runs(cluster: EmbeddedCluster) -> None:
+    text = (ROOT / "docs" / "sdk.md").read_text()
+    sessions = [part for part in text.split("```")[1::2] if ">>>" in part]
+    assert len(sessions) == 1
+    example = doctest.DocTestParser().get_doctest(
+        sessions[0].removeprefix("python\n"), {"cluster": cluster}, "sdk.md", "sdk.md", 0
+    )
+    said: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS | doctest.IGNORE_EXCEPTION_DETAIL)
+    runner.run(example, out=said.append)
     assert runner.failures == 0, "".join(said)
 
 

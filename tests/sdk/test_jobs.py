@@ -320,6 +320,17 @@ def test_a_queue_is_made_changed_and_deleted_only_when_nobody_needs_it(kai: Clie
         kai.queue("robots")
 
 
+def test_a_drained_queue_lets_what_runs_go_on_until_the_deadline(kai: Client) -> None:
+    job = kai.submit(long_job("runner"), queue="vision").wait(until="started")
+    kai.queue("vision").drain(timedelta(minutes=1))
+    kai.pace.sleep(30)
+    assert job.status == "Running"
+    kai.pace.sleep(60)
+    assert job.status == "Evicted"
+    assert kai.queue("vision").resume().state == "Active"
+    assert job.wait(60, until="started").status == "Running"
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
