@@ -34,11 +34,13 @@ nodePools:
 class Kai:
     """Runs commands in this process against one kubeconfig."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, history: Path | None = None) -> None:
         self.file = file
+        self.history = history
 
     def __call__(self, *args: str, stdin: str | None = None) -> Result:
         env = {"KAI_KUBECONFIG": str(self.file), "NO_COLOR": "1"}
+        env |= {"KAI_HISTORY": str(self.history)} if self.history else {}
         return CliRunner().invoke(root, list(args), env=env, input=stdin)
 
     def ok(self, *args: str, stdin: str | None = None) -> str:
@@ -48,25 +50,32 @@ class Kai:
         return done.output
 
     def eventually(self, see: Callable[[str], bool], *args: str, within_s: float = 20.0) -> str:
-        """The output of a command as soon as `see` is content with it."""
+        """The output of a command as soon as it succeeds and `see` is content with it."""
         deadline = time.monotonic() + within_s
         while True:
-            out = self.ok(*args)
-            if see(out):
-                return out
-            assert time.monotonic() < deadline, f"kai {' '.join(args)} still says:\n{out}"
+            done = self(*args)
+            if done.exit_code == 0 and see(done.output):
+                return done.output
+            assert time.monotonic() < deadline, f"kai {' '.join(args)} still says:\n{done.output}"
             time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(ClusterConfig.parse(CLUSTER)) as embedded:
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("history") / "history.sqlite"
+
+
+@pytest.fixture(scope="module")
+def cluster(history: Path) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(ClusterConfig.parse(CLUSTER), history=history) as embedded:
         embedded.start()
         yield embedded
 
 
 @pytest.fixture(scope="module")
-def kai(cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kai]:
+def kai(
+    cluster: EmbeddedCluster, history: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kai]:
     file = tmp_path_factory.mktemp("kube") / "config"
     with RestServer(cluster.store) as server:
-        yield Kai(server.write_kubeconfig(file))
+        yield Kai(server.write_kubeconfig(file), history)

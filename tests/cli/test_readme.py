@@ -31,6 +31,7 @@ SAYS = {
     "get queues": "language",
     "describe job finetune": "Gangs:",
     "explain resnet": "kai queue set robots --gpu-limit",
+    "report job segment --price 2.5": "GPU hours:",
 }
 
 
