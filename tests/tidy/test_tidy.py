@@ -154,8 +154,8 @@ OWNERS = {
     "urllib3": ("kai_ray/cluster/kube", "kai_ray/history/prometheus.py"),
     "ray": (),
     "grpc": ("kai_ray/ray/",),
-    "starlette": ("kai_ray/cluster/rest/",),
-    "uvicorn": ("kai_ray/cluster/rest/", "kai_ray/admission/server"),
+    "starlette": ("kai_ray/cluster/rest/", "kai_ray/console/"),
+    "uvicorn": ("kai_ray/cluster/serving.py",),
     "sqlite3": ("kai_ray/cluster/memory", "kai_ray/history/"),
     "rich": ("kai_ray/cli/", "kai_ray/sdk/progress.py"),
     "click": ("kai_ray/cli/",),
@@ -164,6 +164,7 @@ OWNERS = {
     "numpy": (
         "scheduler/",
         "kai_ray/encode",
+        "kai_ray/console/preview.py",
         "kai_ray/controllers/",
         "kai_ray/history/",
         "kai_ray/metrics/",
