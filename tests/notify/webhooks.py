@@ -91,7 +91,7 @@ def hanging(drip: bytes = b"") -> Iterator[str]:
             wire.close()
 
 
-def until(done: Callable[[], bool], timeout_s: float = 5.0) -> None:
+def until(done: Callable[[], bool], timeout_s: float = 20.0) -> None:
     end = time.monotonic() + timeout_s
     while not done():
         assert time.monotonic() < end, "it did not come about"
