@@ -123,7 +123,9 @@ def compose(
     deadlines = QueueDeadlines(events)
     idle = IdleJobs(config.encode, suspensions, events)
     announcements = Announcements(config, notices, idle.ends)
-    usage = UsageController(config.usage, encoder) if config.usage is not None else None
+    usage = None
+    if config.usage is not None:
+        usage = UsageController(config.usage, encoder, asked=config.on_usage_query)
 
     def held_back(group: Key) -> str | None:
         if encoder.gave_up(group):

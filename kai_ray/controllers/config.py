@@ -40,6 +40,8 @@ class ControlConfig:
     """Whether BindRequests of all node pools are worked off, not only those of `encode`."""
     on_bound: Callable[[float], None] | None = None
     """Who is told of each bind how many seconds its request took."""
+    on_usage_query: Callable[[float], None] | None = None
+    """Who is told how many seconds Prometheus took for each answer about past usage."""
     bind_tries: int = 3
     """Tries of one bind while its place is kept; then the place is given back."""
     staleness_grace_s: float = 60.0

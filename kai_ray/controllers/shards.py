@@ -9,7 +9,7 @@ cannot be used is named in its condition, and the shard goes on with what it had
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -68,7 +68,9 @@ class Shards:
         self._watcher = watcher
         if watcher is not None:
             watcher.watch(self._home, default)
-        self._running: dict[str, _Running] = {self._home: _Running(default, config.usage)}
+        self._running: dict[str, _Running] = {
+            self._home: _Running(default, config.usage, config.on_usage_query)
+        }
         self._count = 0
 
     def close(self) -> None:
@@ -129,7 +131,8 @@ class Shards:
         encode = dataclasses.replace(self._config.encode, node_pool=settings.pool)
         config = dataclasses.replace(self._config, encode=encode, usage=None)
         control = compose(config, self._member_of, settings.policy)
-        running = _Running(control, None, _View(self._runtime, self._number()))
+        view = _View(self._runtime, self._number())
+        running = _Running(control, None, config.on_usage_query, view)
         if self._watcher is not None:
             self._watcher.watch(settings.pool, control)
         for controller in control.controllers():
@@ -141,7 +144,7 @@ class Shards:
         if running.control.encoder.use_zones(settings.zones):
             running.control.loop.kick()
         if settings.usage != running.usage_config:
-            running.set_usage(settings.usage, self._runtime, f"usage-{self._number()}")
+            running.set_usage(settings.usage, self._runtime, self._number())
 
     def _number(self) -> int:
         self._count += 1
@@ -175,9 +178,14 @@ class _Running:
     """A shard at work."""
 
     def __init__(
-        self, control: Control, usage: UsageConfig | None, view: _View | None = None
+        self,
+        control: Control,
+        usage: UsageConfig | None,
+        asked: Callable[[float], None] | None,
+        view: _View | None = None,
     ) -> None:
         self.control = control
+        self._asked = asked
         self.usage_config = usage
         self._view = view
         self._usage = control.usage
@@ -190,7 +198,7 @@ class _Running:
         assert self._view is not None
         return _Placed(controller, self._view)
 
-    def set_usage(self, config: UsageConfig | None, runtime: Runtime, name: str) -> None:
+    def set_usage(self, config: UsageConfig | None, runtime: Runtime, number: int) -> None:
         """Another way to count: the file of the old one is let go first."""
         if self._usage is not None:
             self._usage.retire()
@@ -199,7 +207,8 @@ class _Running:
         if config is None:
             return
         scheduler = self._view.named("scheduler") if self._view else "scheduler"
-        self._usage = UsageController(config, self.control.encoder, name, scheduler)
+        encoder, name = self.control.encoder, f"usage-{number}"
+        self._usage = UsageController(config, encoder, name, scheduler, self._asked)
         runtime.add(self._usage)
         self.control.loop.tell(self._usage.observe)
 

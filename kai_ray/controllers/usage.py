@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from kai_ray.cluster import resources as kinds
+from kai_ray.cluster.clock import steady_s
 from kai_ray.cluster.port import ApiError, Write
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.controllers import told_usage
@@ -41,8 +42,11 @@ class UsageController:
         encoder: Encoder,
         name: str = "usage",
         scheduler: str = "scheduler",
+        asked: Callable[[float], None] | None = None,
     ) -> None:
+        """`asked` is told how many seconds each answer of Prometheus took."""
         self.name = name
+        self._asked = asked
         self._scheduler = scheduler
         self._retired = False
         self.config = config
@@ -140,12 +144,15 @@ class UsageController:
 
     def _fetch(self, now: float) -> None:
         assert self._remote is not None
+        begin_s = steady_s()
         try:
             answer = self._remote.usage(now)
         except PrometheusError as error:
             self._fault = str(error)
             log.warning("%s", error)
             return
+        if self._asked is not None:
+            self._asked(steady_s() - begin_s)
         first, self._answer, self._fault = self._answer is None, (now, answer), ""
         if first:
             self._runtime.enqueue(self.name, "tick")

@@ -30,7 +30,9 @@ class Composition:
         chosen = config.components
         self.tally = Tally(decides="scheduler" in chosen)
         """What Prometheus is told and no state shows."""
-        control = dataclasses.replace(_control(config), on_bound=self.tally.bound)
+        control = dataclasses.replace(
+            _control(config), on_bound=self.tally.bound, on_usage_query=self.tally.usage_asked
+        )
         # Where it does not run, its index still tells which gang a pod belongs to.
         self.podgrouper = Podgrouper(config.podgrouper, writes="podgrouper" in chosen)
         self.control = compose(control, self.podgrouper.member_of)

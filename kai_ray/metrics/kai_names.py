@@ -119,6 +119,7 @@ def _counters(tally: Tally) -> Iterator[Metric]:
     for name, text, kept in (
         ("task_scheduling", "From a pod's creation to its decision", tally.pod_wait_ms),
         ("task_bind", "From the bind's request to its answer", tally.bind_ms),
+        ("usage_query", "How long Prometheus took to tell past usage", tally.usage_query_ms),
     ):
         title = f"kai_{name}_latency_milliseconds"
         yield histogram(title, f"{text}, in milliseconds", (), {(): kept})

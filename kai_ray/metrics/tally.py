@@ -76,6 +76,7 @@ class Tally:
         self.pod_wait_ms = Histogram(_KAI_MS)
         self.bind_ms = Histogram(_KAI_MS)
         self.bind_s = Histogram(_STEP_S)
+        self.usage_query_ms = Histogram(_KAI_MS)
         self.job_use = JobUse()
         self._since_s: dict[Key, float] = {}
         """PodGroup -> since when it has waited, or, after a restart, may have."""
@@ -103,6 +104,10 @@ class Tally:
         """A bind was answered so long after it was sent."""
         self.bind_s.add(seconds)
         self.bind_ms.add(seconds * 1e3)
+
+    def usage_asked(self, seconds: float) -> None:
+        """Prometheus took so long to answer about past usage; called by the thread that asked."""
+        self.usage_query_ms.add(seconds * 1e3)
 
     def _saw_cycle(self, figures: CycleFigures) -> None:
         whole_s = sum(figures.seconds.values())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kai_ray.cluster import resources as r
 from kai_ray.history.prometheus import METRICS, PrometheusUsage
 from kai_ray.history.window import UsageSettings
 from kai_ray.metrics.dashboards import dashboards
@@ -220,19 +221,44 @@ def test_every_query_of_the_docs_is_answered(world: World, paragraph: str) -> No
     assert world.prometheus.ask(query), query
 
 
+CAPACITY = {
+    "cpuCapacityMetric": 'sum(kai_cluster_cpu_cores{state="capacity"})',
+    "memoryCapacityMetric": 'sum(kai_cluster_memory_bytes{state="capacity"})',
+    "gpuCapacityMetric": 'sum(kai_cluster_gpus{state="capacity"})',
+}
+
+
 def test_fairness_over_time_can_be_asked_of_these_metrics(world: World) -> None:
     """What KAI reads back from Prometheus as usage of queues, of a real one."""
-    metrics = METRICS | {
-        "cpuCapacityMetric": 'sum(kai_cluster_cpu_cores{state="capacity"})',
-        "memoryCapacityMetric": 'sum(kai_cluster_memory_bytes{state="capacity"})',
-        "gpuCapacityMetric": 'sum(kai_cluster_gpus{state="capacity"})',
-    }
     source = PrometheusUsage(
         f"http://{world.prometheus.address}",
         UsageSettings(window_s=60.0),
-        metrics,
+        METRICS | CAPACITY,
         resolution_s=1.0,
     )
     cpu, memory, gpu = source.usage(time.time()).queues["vision"]
     assert 0.4 < gpu <= 1
     assert 0 < cpu < 1 and 0 < memory < 1
+
+
+def test_a_shard_that_counts_by_prometheus_goes_by_what_that_answers(world: World) -> None:
+    """In a circle: what is held to Prometheus, its sums to the scheduler, usage to Prometheus."""
+    params = {
+        "windowSize": "1m",
+        "fetchInterval": "1s",
+        "extraParams": {"queryResolution": "1s", **CAPACITY},
+    }
+    url = f"http://{world.prometheus.address}"
+    usage = {"clientType": "prometheus", "connectionString": url, "usageParams": params}
+    port = world.cluster.client
+    port.create(r.SCHEDULING_SHARD, {"metadata": {"name": "all"}, "spec": {"usageDBConfig": usage}})
+    try:
+        world.prometheus.until("kai_usage_query_latency_milliseconds_count", lambda v: v >= 2)
+        (shard,) = port.list(r.SCHEDULING_SHARD).items
+        (ready,) = shard["status"]["conditions"]
+        assert ready["status"] == "True" and ready["reason"] == "Serving", ready
+        vision = 'kai_queue_gpu_usage{queue_metadata_name="vision"}'
+        world.prometheus.until(vision, lambda v: 0.4 < v <= 1)
+        assert world.prometheus.value('kai_queue_gpu_usage{queue_metadata_name="ads"}') == 0
+    finally:
+        port.delete(r.SCHEDULING_SHARD, "all")
