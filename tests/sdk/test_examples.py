@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def test_a_pipeline_with_only_kai_ray(world: Served) -> None:
         f"evaluate-{seed}: Succeeded" for seed in range(3)
     ]
     assert world.kai.jobs(queue="vision", status="Succeeded") == []
+
+
+def test_the_python_of_the_readme(world: Served) -> None:
+    text = (EXAMPLES.parent / "README.md").read_text()
+    block = text[text.index("    import kai_ray\n") :].split("\n\n**")[0]
+    said = world.run("-c", textwrap.dedent(block))
+    assert "RayJob sweep" in said
 
 
 def test_a_kubeflow_pipeline_compiles_and_its_step_runs_the_job(

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 import kai_ray
-from kai_ray.cluster import kube
+from kai_ray.cluster import kube, kubeconfig
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.port import NotFound
 from kai_ray.manager import Manager
+from kai_ray.podgrouper.manifests import parse_documents
 from kai_ray.sdk.client import Client
 from tests.real.control_plane import ControlPlane
 
 QUEUE = "sdk-team"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 @pytest.fixture
@@ -83,3 +87,55 @@ def test_fields_that_others_set_are_not_taken_over_unasked(kai: Client, ours: Co
         kai.submit(manifest, queue=QUEUE)
     assert kai.submit(manifest, queue=QUEUE, force=True).manifest["spec"]["parallelism"] == 1
     job.delete()
+
+
+EXPLAINING = ("ClusterRole", "ClusterRoleBinding")
+
+
+def test_a_step_of_a_pipeline_needs_the_rights_that_the_example_gives(
+    kai: Client,
+    ours: ControlPlane,
+    gpu_nodes: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Found and used as a pod finds them: the service account's token in a folder."""
+    gpu_nodes(1, 2, prefix="step")
+    space = kai.namespace
+    text = (EXAMPLES / "sdk" / "rights.yaml").read_text().replace("default", space)
+    rights = [document.object for document in parse_documents(text, "rights.yaml")]
+    kai.submit_all([obj for obj in rights if obj["kind"] not in EXPLAINING])
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{space}/serviceaccounts/pipeline/token"
+    (tmp_path / "token").write_text(ours.port.raw("POST", path, asked)["status"]["token"])
+    (tmp_path / "ca.crt").write_bytes(ours.ca_pem)
+    (tmp_path / "namespace").write_text(space)
+    server = urlsplit(ours.url)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KAI_KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("KAI_HOME", str(tmp_path))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", server.hostname or "")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
+    in_cluster = kubeconfig.in_cluster
+    monkeypatch.setattr(kubeconfig, "in_cluster", lambda: in_cluster(tmp_path))
+    with kai_ray.connect() as step:
+        assert step.origin == "the pod's service account"
+        assert step.namespace == space
+        job = step.submit(batch("step", 1, run_for="1s"), queue=QUEUE)
+        assert job.wait(60).status == "Succeeded"
+        assert job.events()
+        with pytest.raises(kai_ray.Denied, match="cannot list"):
+            job.explain()
+        with pytest.raises(kai_ray.Denied):
+            step.queue(QUEUE)
+        job.delete()
+        waiting = step.submit(batch("waiting", 3), queue=QUEUE).wait(60, until="decided")
+        assert waiting.eta is None
+        kai.submit_all([obj for obj in rights if obj["kind"] in EXPLAINING])
+        try:
+            assert waiting.explain().reason == waiting.reason
+        finally:
+            for resource in (r.CLUSTER_ROLE, r.CLUSTER_ROLE_BINDING):
+                ours.port.delete(resource, "kai-explain")
+        waiting.delete()
