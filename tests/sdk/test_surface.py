@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -53,6 +54,34 @@ def test_every_name_is_there_and_no_other() -> None:
     assert set(kai_ray.__all__) <= set(dir(kai_ray))
     with pytest.raises(AttributeError, match="no attribute 'submitt'"):
         _ = kai_ray.submitt  # type: ignore[attr-defined]
+
+
+TYPED = """
+import kai_ray
+kai = kai_ray.connect()
+job: kai_ray.Job = kai.submit({}, queue="vision", min_workers=2)
+word: str = job.wait(60, until="started").status
+kai.submit({}, min_worker=2)  # wrong
+job.wait(until="running")  # wrong
+kai_ray.RayJob("name")  # wrong
+kai.queue("vision").set(gpus=4)  # wrong
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_finds_what_is_misspelt(tmp_path: Path) -> None:
+    assert (ROOT / "kai_ray" / "py.typed").exists()
+    (tmp_path / "pipeline.py").write_text(TYPED.lstrip())
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("pyright")), "--outputjson", "pipeline.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    wrong = [n for n, line in enumerate(TYPED.lstrip().splitlines()) if "# wrong" in line]
+    assert sorted({d["range"]["start"]["line"] for d in found}) == wrong, found
 
 
 def test_the_reference_is_what_the_docstrings_say() -> None:
