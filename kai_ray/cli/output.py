@@ -63,7 +63,7 @@ def lines(
 ) -> list[str]:
     """The table as lines. `widths` is read as a minimum and updated, for tables that go on."""
     shown = [c for c in columns if wide or not c.wide]
-    cells = [[c.value(row) or "-" for c in shown] for row in rows]
+    cells = [[harmless(c.value(row)) or "-" for c in shown] for row in rows]
     if header:
         cells.insert(0, [c.title for c in shown])
     needed = [max((len(r[i]) for r in cells), default=0) for i in range(len(shown))]
@@ -77,6 +77,11 @@ def lines(
             padded = [_paint(text, cell) for text, cell in zip(padded, row, strict=True)]
         out.append("   ".join(padded).rstrip())
     return out
+
+
+def harmless(text: str) -> str:
+    """Without characters that would move a terminal's cursor: users write messages."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _paint(padded: str, word: str) -> str:

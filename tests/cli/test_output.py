@@ -87,3 +87,14 @@ def test_no_colour_when_piped_or_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     assert not output.use_colour()
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_what_users_write_stays_in_its_line_and_moves_no_cursor(texts: list[str]) -> None:
+    columns: list[Column[str]] = [
+        Column("MESSAGE", lambda text: text),
+        Column("AGE", lambda _: "1s"),
+    ]
+    made = output.lines(columns, texts)
+    assert len(made) == len(texts) + 1
+    assert all(line.isprintable() for line in made)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from kai_ray.cli.output import COLOURS
+from kai_ray.cli.output import COLOURS, harmless
 from kai_ray.cli.top import tables
 from kai_ray.cli.top.picture import Picture
 from kai_ray.cli.top.screens import Screen, State, cursor_of
@@ -97,7 +97,7 @@ def _tabs(state: State) -> Text:
 
 def _text(text: Sequence[str], now: Screen, look: Look) -> list[Text]:
     first = max(0, min(now.cursor, len(text) - look.rows))
-    return [Text(line) for line in text[first : first + look.rows]]
+    return [Text(harmless(line)) for line in text[first : first + look.rows]]
 
 
 def _foot(state: State, count: int, problem: str) -> Text:
@@ -105,7 +105,7 @@ def _foot(state: State, count: int, problem: str) -> Text:
     if state.typing:
         return Text.assemble(("/", "yellow"), now.text, ("_", "blink"))
     if problem:
-        return Text(problem, "bold red")
+        return Text(harmless(problem), "bold red")
     if now.is_text:
         return Text("Esc back   up down   q quit", "dim")
     order = TABLES[now.kind].orders[now.order][0]
@@ -163,7 +163,7 @@ def _line(
             continue
         colour = COLOURS.get(cell.split(",")[-1], "") if title in ("STATUS", "STATE") else ""
         text = cell.rjust(width) if title in table.right else cell.ljust(width)
-        line.append(text, f"{colour} {style}".strip())
+        line.append(harmless(text), f"{colour} {style}".strip())
     if style:
         line.append(" " * max(0, look.width - line.cell_len), style)
     return line

@@ -109,6 +109,17 @@ def queue(name: str, parent: str = "") -> queue_list.Queue:
     return queue_list.queue({"metadata": {"name": name}, "spec": spec})
 
 
+def test_what_users_write_cannot_move_the_cursor() -> None:
+    evil = "\x1b[2J\x07\r\nx\u202e"
+    rows = [tables.Row(("job", "a", "b"), (evil, *[""] * 11), None)]
+    now = State((Screen("jobs"),))
+    shown = draw.screen(now, Picture(0.0), rows, (), Look(80, 10), head="", problem=evil)
+    told = State((Screen("jobs", about=("job", "a", "b")),))
+    shown += draw.screen(told, Picture(0.0), [], [evil], Look(80, 10), head="")
+    assert all(line.plain.isprintable() for line in shown)
+    assert sum("[2J" in line.plain for line in shown) == 3
+
+
 def test_ten_thousand_jobs_are_drawn_between_two_keys() -> None:
     jobs = listing.build(listing.World(groups=[group(i) for i in range(10_000)]))
     nodes = node_list.build([node(i) for i in range(1000)], [])
