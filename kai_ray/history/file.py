@@ -46,10 +46,21 @@ class HistoryFile:
             self._lock.free(part)
             raise
         self._part = part
+        self._number = self.path.stat().st_ino
 
     @property
     def version(self) -> int:
         return len(STEPS)
+
+    @property
+    def misplaced(self) -> bool:
+        """Whether another file, or none, is there now."""
+        try:
+            return self.path.stat().st_ino != self._number
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
 
     def write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """All rows or none: a file that is busy or full is an error."""

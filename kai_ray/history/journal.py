@@ -158,6 +158,11 @@ class Journal:
             self._failed(error)
             return False
 
+    @property
+    def misplaced(self) -> bool:
+        """Whether the file was moved away or deleted while it is open."""
+        return self._file.misplaced
+
     # ------------------------------------------------------------------ forgetting
 
     def forget(self, now_s: float) -> None:

@@ -24,6 +24,7 @@ _MOST_AT_ONCE = 2_000
 class Samples:
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], int] = {}
+        self._last: dict[str, tuple[Sequence[str], NDArray[np.int32]]] = {}
         self._new: list[tuple[int, str, str]] = []
         self._pending: deque[tuple[str, int, int, bytes]] = deque()
         self._rolled: dict[tuple[str, int], int] = {}  # -> start of the next bucket
@@ -41,8 +42,11 @@ class Samples:
         self, family: Family, at_s: float, names: Sequence[str], columns: dict[str, Any]
     ) -> None:
         """Figures of these things at a time; a column that is left out is not known."""
-        ids = np.array([self._id(family.name, name) for name in names], dtype=np.int32)
-        self.add_ids(family, at_s, ids, columns)
+        last = self._last.get(family.name)
+        if last is None or last[0] is not names:  # most often the very same list
+            ids = np.array([self._id(family.name, name) for name in names], dtype=np.int32)
+            last = self._last[family.name] = (names, ids)
+        self.add_ids(family, at_s, last[1], columns)
 
     def add_ids(
         self, family: Family, at_s: float, ids: NDArray[np.int32], columns: dict[str, Any]

@@ -64,7 +64,8 @@ class Recorder:
         self._closing = False
         self._thread: threading.Thread | None = None
         self._open_at = 0.0  # steady seconds
-        self._known = False  # whether jobs that went unseen have been told
+        self._known = False  # whether the file was compared with what is there
+        self._dropped = 0  # events, while there was no file to write them to
         self._next_sample_s = self._next_use_s = self._next_forget_s = 0.0
         self._sampled_s = self._used_s = 0.0
         self._memory: dict[str, list[tuple[Use, float]]] = {}
@@ -90,6 +91,7 @@ class Recorder:
     # ------------------------------------------------------------------ when
 
     def _happened(self, event: JobEvent) -> None:
+        self._dropped += len(self._events) == _MOST_WAITING
         self._events.append(event)
         if self._virtual:
             self._runtime.enqueue(self.name, _WORK, _GATHER_S)
@@ -146,10 +148,7 @@ class Recorder:
         self._take()
         if not self._known:
             self._known = True
-            lives = self._sight.lives.all()
-            gone = journal.jobs.gone({life.uid for life in lives}, now, journal.counted_s)
-            if gone:
-                journal.note(now, f"{gone} jobs went while nothing was recorded")
+            self._compare(journal, now)
         if now < self._sampled_s - 1.0:  # the clock was set back
             self._next_sample_s = self._next_use_s = self._next_forget_s = 0.0
         if now >= self._next_use_s:
@@ -163,11 +162,30 @@ class Recorder:
                 journal.forget(now)
         return max(0.01, min(self._next_sample_s, self._next_use_s) - now)
 
+    def _compare(self, journal: Journal, now: float) -> None:
+        """Once for each file: jobs that it does not know are told to it, others may have gone."""
+        lives = self._sight.lives.all()
+        gone = journal.jobs.gone({life.uid for life in lives}, now, journal.counted_s)
+        if gone:
+            journal.note(now, f"{gone} jobs went while nothing was recorded")
+        if self._dropped:
+            journal.note(now, f"{self._dropped} records are lost: the file could not be opened")
+            self._dropped = 0
+        for life in lives:
+            if life.phase != "ended" and journal.jobs.id_of(life.uid) is None:
+                journal.jobs.take(life.event(life.created_s, "grouped"))
+                if life.runs:
+                    journal.jobs.take(life.event(life.since_s, "started"))
+
     @property
     def _longest_s(self) -> float:
         return _MISSED * INTERVAL_S
 
     def _opened(self, now: float) -> Journal | None:
+        if self._journal is not None and self._journal.misplaced:
+            log.warning("history file %s was moved away: a new one begins", self.settings.path)
+            self._journal.close()
+            self._journal, self._known, self._open_at = None, False, 0.0
         if self._journal is None and steady_s() >= self._open_at:
             self._open_at = steady_s() + _OPEN_AGAIN_S
             try:

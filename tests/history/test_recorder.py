@@ -145,6 +145,43 @@ def test_gpu_use_is_kept_with_jobs_and_nodes(tmp_path: Path) -> None:
         assert spent == pytest.approx(row.used_gpu_s, rel=0.25)
 
 
+def test_a_file_that_is_moved_away_is_followed_by_a_new_one(tmp_path: Path) -> None:
+    with World("1x4", tmp_path) as w:
+        w.queue("team", 4)
+        w.job("long", "team", pods=2, seconds=100_000)
+        w.run(200)
+        old = tmp_path / "old.sqlite"
+        (tmp_path / "history.sqlite").rename(old)
+        for end in ("-wal", "-shm"):
+            (tmp_path / f"history.sqlite{end}").rename(f"{old}{end}")
+        w.run(200)
+        reader = w.cluster.composition.recorder.reader()  # type: ignore[union-attr]
+        (row,) = reader.jobs()
+        assert (row.name, row.state) == ("long", "running")
+        assert row.held_gpu_s == pytest.approx(2 * 400, rel=0.2)
+        assert HistoryReader(old).jobs()[0].name == "long"
+
+
+def test_a_file_that_is_mended_is_written_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kai_ray.sight.recorder._OPEN_AGAIN_S", 0.01)
+    path = tmp_path / "history.sqlite"
+    path.write_bytes(b"something else" * 500)
+    with World("1x4", tmp_path) as w:
+        w.queue("team", 4)
+        w.job("one", "team", pods=2, seconds=300)
+        w.run(100)
+        recorder = w.cluster.composition.recorder
+        assert recorder is not None and recorder.problem
+        path.unlink()
+        time.sleep(0.05)
+        w.run(400)
+        assert recorder.problem == ""
+        assert [e.what for e in recorder.reader().each_event(0)] == w.words("one")
+        assert recorder.reader().jobs()[0].held_gpu_s == pytest.approx(600, rel=0.05)
+
+
 def start(folder: Path, clock: str) -> tuple[subprocess.Popen[str], list[dict]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.history.recording", str(folder), clock],
