@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Kinds without which there is nothing to show.
 NEEDED = (R.QUEUE, R.NODE, R.POD_GROUP, R.POD)
 #: An API server says something about every kind at least this often.
-SILENT_S = 120.0
+SILENT_S = 40.0
 #: How long somebody waits for boards that another is making.
 PATIENCE_S = 0.5
 

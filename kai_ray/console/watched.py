@@ -14,7 +14,7 @@ from kai_ray.cluster.runtime import Runtime
 from kai_ray.console.cluster import Cluster, Records
 
 #: How long one request may take, and how long a stream may be silent.
-PATIENCE_S, SILENCE_S = 5.0, 60.0
+PATIENCE_S, SILENCE_S = 5.0, 20.0
 
 
 class NamespacePort(KubePort):
