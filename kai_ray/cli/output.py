@@ -80,8 +80,10 @@ def lines(
 
 
 def harmless(text: str) -> str:
-    """Without characters that would move a terminal's cursor: users write messages."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    """On one line, without characters that would move a terminal's cursor: users write messages."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 def _paint(padded: str, word: str) -> str:
