@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from kai_ray.agent import cgroups, kubelet
@@ -140,28 +141,43 @@ class Agent:
         return found
 
     def _given(self) -> Callable[[str], list[str] | None]:
-        """Who was given which device: the kubelet's file, else what all pods here say."""
+        """Who was given which device; None where nobody says, or in words that are not ours."""
+        by_pod = self._told_of_pods()
+        if by_pod is None:
+            return lambda uuid: None
+
+        @cache
+        def owners() -> dict[str, list[str]] | None:
+            names = self._gpus.names()
+            found: dict[str, list[str]] = {}
+            for uid, devices in sorted(by_pod.items()):
+                for name in devices:
+                    if name not in names:
+                        return None
+                    found.setdefault(names[name], []).append(uid)
+            return found
+
+        def given(uuid: str) -> list[str] | None:
+            known = owners()
+            return None if known is None else known.get(uuid, [])
+
+        return given
+
+    def _told_of_pods(self) -> dict[str, set[str]] | None:
+        """UID -> what its devices are called: by the kubelet's file, else by all pods here."""
         known = self._pods.known
         path = self._config.checkpoint
         by_pod = kubelet.read(path) if path is not None else None
         if by_pod is None:
             told = {uid: pod.devices for uid, pod in known.items()}
-            if (
-                self._port is None
-                or self._pods.problem
-                or any(found is None for found in told.values())
-            ):
-                return lambda uuid: None
-            by_pod = {uid: set(found) for uid, found in told.items() if found}
-        elif not self._pods.problem:
+            if self._port is None or self._pods.problem or any(d is None for d in told.values()):
+                return None
+            return {uid: set(found) for uid, found in told.items() if found}
+        if not self._pods.problem:
             by_pod = {uid: found for uid, found in by_pod.items() if uid in known}
             for uid, pod in known.items():  # parts of cards are no business of the kubelet
                 by_pod.setdefault(uid, set()).update(pod.devices or ())
-        owners: dict[str, list[str]] = {}
-        for uid, devices in sorted(by_pod.items()):
-            for uuid in devices:
-                owners.setdefault(uuid, []).append(uid)
-        return lambda uuid: owners.get(uuid, [])
+        return by_pod
 
     def _mapping_problems(self, devices: list[GpuDevice]) -> list[str]:
         found: list[str] = []

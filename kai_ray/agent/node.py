@@ -40,6 +40,7 @@ class GpuNode:
         self._library: Library | None = None
         self._devices: dict[int, Device] = {}
         self._problems: dict[int, str] = {}  # devices that do not answer
+        self._instances: dict[int, list[Instance]] = {}  # by device, as of the last report
         self._xids: Xids | None = None
         self._looks = 0
 
@@ -105,9 +106,24 @@ class GpuNode:
 
     # ------------------------------------------------------------------ the report
 
+    def names(self) -> dict[str, str]:
+        """What pods and kubelets may call a device or instance, and its UUID."""
+        found = {str(device.index): device.uuid for device in self._devices.values()}
+        found |= {device.uuid: device.uuid for device in self._devices.values()}
+        return found | {one.uuid: one.uuid for of in self._instances.values() for one in of}
+
     def devices(self, whose: Whose, given: Given) -> list[GpuDevice]:
+        """`given` is asked after `names` knows all there is."""
         library = self._opened()
+        self._instances = {d.index: self._parts_of(library, d) for d in self._present()}
         return [self._told(library, device, whose, given) for _, device in self._in_order()]
+
+    def _parts_of(self, library: Library, device: Device) -> list[Instance]:
+        try:
+            return device.instances(library)[:MOST_INSTANCES]
+        except Lost as error:
+            self._lose(device, str(error))
+            return []
 
     def _in_order(self) -> list[tuple[int, Device]]:
         return sorted(self._devices.items())
@@ -140,7 +156,7 @@ class GpuNode:
         made.utilization = _rounded(device.utilization())
         made.used_mib = device.used_mib(library)
         made.power_watts = device.power_watts(library)
-        instances = device.instances(library)[:MOST_INSTANCES]
+        instances = self._instances.get(device.index, [])
         if instances:
             made.utilization = None  # of a partitioned device the driver gives no figure
         try:

@@ -78,8 +78,11 @@ class NodeUse(NamedTuple):
 
     @property
     def mapped(self) -> bool:
-        """Whether a pod that is seen on no device uses none: all that runs has a pod's name."""
-        return all(d.pods is not None or not d.strangers for d in self.devices)
+        """Whether a pod that is seen on no device uses none: all that runs has a pod's name.
+
+        What runs unnamed on a device that was given to somebody is theirs.
+        """
+        return all(d.pods or not d.strangers for d in self.devices)
 
 
 def read(state: Object) -> NodeUse:

@@ -144,6 +144,45 @@ def test_parts_of_a_partitioned_card(machine: Machine) -> None:
     assert found["pods"] == [uid]
 
 
+@pytest.mark.parametrize(
+    ("name", "pods"), [("1", [[], ["uid"]]), ("GPU-1", [[], ["uid"]]), ("gpu-of-slot-7", None)]
+)
+def test_devices_may_be_named_by_number_and_other_names_tell_nothing(
+    machine: Machine, name: str, pods: list[list[str]] | None
+) -> None:
+    uid = machine.pod("train", devices=[name])
+    told = [d.get("pods") for d in machine.after(machine.agent())["devices"]]
+    assert told == ([None, None] if pods is None else [[uid] if p else [] for p in pods])
+
+
+def test_what_runs_unnamed_where_nobody_was_given_anything_leaves_all_unknown(
+    machine: Machine,
+) -> None:
+    """A pod that is given a card and another that nobody knows: neither is called idle."""
+    uid = machine.pod("train", devices=["GPU-0"])
+    machine.says(device(0, util=60), device(1, util=60), "proc 1 100 2000 40 -1")
+    agent = machine.agent()
+    machine.after(agent)
+    machine.after(agent)
+    state = machine.store.get(kinds.GPU_NODE_STATE, NODE)
+    assert not read(state).mapped
+    pods = {p["metadata"]["uid"]: p for p in machine.store.list(kinds.POD).items}
+    assert GpuUse.of([state]).of_pod(pods[uid], machine.now).utilization == 0.6
+    bare = machine.store.create(
+        kinds.POD,
+        {
+            "metadata": {"name": "other", "namespace": "default"},
+            "spec": {
+                "nodeName": NODE,
+                "containers": [
+                    {"name": "c", "image": "x", "resources": {"limits": {L.NVIDIA_GPU: 1}}}
+                ],
+            },
+        },
+    )
+    assert GpuUse.of([state]).of_pod(bare, machine.now).utilization is None
+
+
 @pytest.mark.parametrize("code", [4, 999])  # no permission; an error
 def test_processes_that_cannot_be_seen_are_not_taken_for_none(machine: Machine, code: int) -> None:
     uid = machine.pod("small", devices=["MIG-x"])
@@ -159,7 +198,8 @@ def test_processes_that_cannot_be_seen_are_not_taken_for_none(machine: Machine, 
     use = GpuUse.of([machine.store.get(kinds.GPU_NODE_STATE, NODE)])
     pods = {p["metadata"]["uid"]: p for p in machine.store.list(kinds.POD).items}
     assert use.of_pod(pods[uid], machine.now).utilization is None
-    assert use.of_pod(pods[whole], machine.now).utilization == 0.3, "the device has but one pod"
+    found = use.of_pod(pods[whole], machine.now)
+    assert found.utilization == 0.3, "the device has but one pod"
 
 
 # ---------------------------------------------------------------------- health
