@@ -38,8 +38,11 @@ class Picture:
 
     @property
     def waiting(self) -> Counter[str]:
-        """Queue -> jobs of its own that wait."""
-        return Counter(job.queue for job in self.jobs if job.status in WAITING)
+        """Queue -> jobs that wait, with those of queues below."""
+        found = Counter(job.queue for job in self.jobs if job.status in WAITING)
+        for queue in reversed(self.queues):  # children come after their parents
+            found[queue.parent] += found[queue.name]
+        return found
 
     def below(self, queue: str) -> set[str]:
         """A queue and those below it."""

@@ -102,6 +102,13 @@ def test_a_queue_leads_to_the_jobs_of_those_below_it_too() -> None:
     assert state.screen == Screen("jobs", queue="top")
 
 
+def test_a_queue_counts_what_waits_below_it() -> None:
+    jobs = listing.build(listing.World(groups=[group(i) for i in range(6)]))
+    queues = (queue("top"), queue("mid", "top"), queue("team-1", "mid"), queue("team-2", "top"))
+    waiting = Picture(0.0, queues, tuple(jobs)).waiting
+    assert [waiting[name] for name in ("top", "mid", "team-1", "team-2")] == [2, 1, 1, 1]
+
+
 def queue(name: str, parent: str = "") -> queue_list.Queue:
     spec: Object = {"resources": {"gpu": {"quota": 4, "limit": -1, "overQuotaWeight": 1}}}
     if parent:
