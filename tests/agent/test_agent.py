@@ -14,7 +14,7 @@ from kai_ray.agent import cgroups
 from kai_ray.agent.health import CONTAINED_XIDS, PROGRAM_XIDS
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import ApiError, Unavailable
+from kai_ray.cluster.port import ApiError, Forbidden, Gone, Unavailable
 from kai_ray.gpu.node_use import read
 from kai_ray.gpu.use import STALE_S, GpuUse
 from tests.agent.stand_in import CONTAINER, NODE, Machine, device
@@ -319,6 +319,35 @@ def test_an_api_server_that_is_away_stops_nothing(machine: Machine, monkeypatch)
             machine.now += 30
             agent.turn()
     assert machine.after(agent)["devices"][0]["utilization"] == 0.3
+
+
+def test_news_of_pods_that_are_lost_are_read_anew(machine: Machine, monkeypatch) -> None:
+    agent = machine.agent()
+    first = machine.pod("first", devices=["GPU-0"])
+    assert machine.after(agent)["devices"][0]["pods"] == [first]
+
+    def gone(timeout_s: float = 0.0) -> None:
+        raise Gone("too old")
+
+    monkeypatch.setattr(agent._pods._watch, "next", gone)
+    machine.store.delete(kinds.POD, "first", "default", grace_s=0)
+    second = machine.pod("second", devices=["GPU-0"])
+    assert machine.after(agent)["devices"][0]["pods"] == [second]
+    machine.store.delete(kinds.POD, "second", "default", grace_s=0)
+    assert machine.after(agent)["devices"][0]["pods"] == [], "and the new watch goes on"
+
+
+def test_an_agent_that_may_not_read_pods_says_so(machine: Machine, monkeypatch) -> None:
+    def refused(*args: object, **more: object) -> None:
+        raise Forbidden("pods is forbidden")
+
+    monkeypatch.setattr(machine.store, "list", refused)
+    machine.says(device(0, util=30), "proc 0 100 2000 40 -1")
+    machine.process(100, machine.cgroup_of("12345678-9abc-def0-1234-56789abcdef0"))
+    status = machine.after(machine.agent())
+    assert "pods of this node cannot be read: pods is forbidden" in status["problem"]
+    (running,) = status["devices"][0]["processes"]
+    assert running["uid"].startswith("12345678") and not running.get("pod")
 
 
 def test_a_quiet_node_is_told_of_every_two_minutes(machine: Machine) -> None:
