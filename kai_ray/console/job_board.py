@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import Key, Object, Resource, key_of
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.cluster.suspension import SUSPEND, is_suspended
-from kai_ray.console import shapes
+from kai_ray.console.job_rows import JobRow, shown
 from kai_ray.sight.jobs import pods as P
 from kai_ray.sight.jobs.listing import Job, job_of
 from kai_ray.sight.jobs.owners import DEEPEST, SERIES, Name, controlled, owner_of
@@ -31,19 +30,6 @@ OWNERS: tuple[Resource, ...] = (
     R.DEPLOYMENT,
     R.STATEFUL_SET,
 )
-FACETS = ("state", "queue", "kind", "namespace", "reason", "user")
-
-
-class JobRow:
-    """A job, what the list shows of it, and the text that a search looks through."""
-
-    __slots__ = ("job", "shown", "text")
-
-    def __init__(self, job: Job, shown: shapes.Job) -> None:
-        self.job = job
-        self.shown = shown
-        words = (job.name, job.namespace, job.queue, job.kind, shown.user, job.reason, job.status)
-        self.text = " ".join(words).lower()
 
 
 class JobBoard:
@@ -213,7 +199,7 @@ class JobBoard:
                 return
         members = {(key_of(g).namespace, key_of(g).name): self.pods(g) for g in groups}
         job = job_of(name, groups, members, known, priorities)
-        self._rows[name] = JobRow(job, _shown(job, groups, known[1] if known else None))
+        self._rows[name] = JobRow(job, shown(job, groups, known[1] if known else None))
 
     def _place(self) -> None:
         """Numbers the waiting jobs of each queue: higher priority first, then older, then name."""
@@ -268,53 +254,9 @@ def drained(changed: set[Any]) -> set[Any]:
     return found
 
 
-def facets(rows: Iterable[JobRow]) -> dict[str, dict[str, int]]:
-    """How many jobs there are of each state, queue, kind, namespace, reason and user."""
-    counts: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
-    for row in rows:
-        shown = row.shown
-        counts["state"][shown.state] += 1
-        counts["queue"][shown.queue] += 1
-        counts["kind"][shown.kind] += 1
-        counts["namespace"][shown.namespace] += 1
-        if shown.reason:
-            counts["reason"][shown.reason] += 1
-        if shown.user:
-            counts["user"][shown.user] += 1
-    return {name: dict(found) for name, found in counts.items()}
-
-
 def _order(name: Name) -> tuple[str, str, str, str]:
     return name[2], name[3], name[1], name[0]
 
 
 def _name(job: Job) -> Name:
     return job.api_version, job.kind, job.namespace, job.name
-
-
-def _shown(job: Job, groups: list[Object], owner: Object | None) -> shapes.Job:
-    labels = [(g["metadata"].get("labels") or {}) for g in groups] or [job.labels]
-    notes = [(g["metadata"].get("annotations") or {}) for g in groups]
-    meta = (owner or (groups[0] if groups else {})).get("metadata") or {}
-    return shapes.Job(
-        uid=meta.get("uid") or "",
-        namespace=job.namespace,
-        name=job.name,
-        kind=job.kind,
-        api_version=job.api_version,
-        queue=job.queue,
-        user=next((str(found[L.USER]) for found in labels if found.get(L.USER)), ""),
-        priority=job.priority,
-        state=job.status,
-        reason=job.reason,
-        message=job.message,
-        gpus=job.gpus,
-        running=job.running,
-        wanted=job.wanted,
-        created=job.created,
-        started_at=max((n.get(L.LAST_START) or "" for n in notes), default=""),
-        nodes=len(job.nodes),
-        evicted=shapes.Evicted(job.evicted.rule, job.evicted.message, job.evicted.since)
-        if job.evicted
-        else None,
-    )

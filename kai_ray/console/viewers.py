@@ -13,36 +13,25 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.kube import KubePort
 from kai_ray.cluster.kubeconfig import Connection
 from kai_ray.cluster.port import (
-    ApiError,
-    Forbidden,
     Object,
     Port,
     Resource,
     TooManyRequests,
     Unauthorized,
-    Write,
 )
+from kai_ray.console import reviews
+from kai_ray.console.reviews import ACCESS_REVIEW, SELF_REVIEW, TOKEN_REVIEW, Act, Answers, asked
 
-TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
-ACCESS_REVIEW = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False
-)
-SELF_REVIEW = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False
-)
-#: What a review said is believed for so long.
-BELIEVED_S = 30.0
 #: A token longer than this is none.
 LONGEST_TOKEN = 16 * 1024
-#: Viewers, and answers for one of them, that are kept in mind at most.
+#: Viewers that are kept in mind at most.
 MOST_VIEWERS = 1000
-MOST_ANSWERS = 20_000
 #: Whoever may list one of these in a namespace sees its jobs.
 JOBS = (R.POD_GROUP, R.POD)
 
@@ -123,7 +112,9 @@ class Owner:
         return _editable(names, lambda acts: self._answers.of(acts, self._review))
 
     def _review(self, acts: list[Act]) -> list[bool]:
-        return _ask(self._port, [(SELF_REVIEW, {"resourceAttributes": a.attributes}) for a in acts])
+        return asked(
+            self._port, [(SELF_REVIEW, {"resourceAttributes": a.attributes}) for a in acts]
+        )
 
     def port(self) -> Port:
         return self._port
@@ -166,13 +157,13 @@ class ClusterDoor:
                 self._known.pop(digest, None)
                 if len(self._refused) >= MOST_VIEWERS:
                     self._refused.clear()
-                self._refused[digest] = now + BELIEVED_S
+                self._refused[digest] = now + reviews.BELIEVED_S
                 return
             if len(self._known) >= MOST_VIEWERS:
                 self._forget(now)
             if len(self._known) >= MOST_VIEWERS:
                 raise TooManyRequests("too many have signed in: try again in a minute")
-            self._known[digest] = (now + BELIEVED_S, viewer)
+            self._known[digest] = (now + reviews.BELIEVED_S, viewer)
 
     def close(self) -> None:
         """Ends the connections that were opened for viewers."""
@@ -257,44 +248,7 @@ class Reviewed:
         about: Object = {"user": self.name, "groups": self.user.get("groups") or []}
         about |= {key: self.user[key] for key in ("uid", "extra") if self.user.get(key)}
         specs = [about | {"resourceAttributes": act.attributes} for act in acts]
-        return _ask(self._reviews, [(ACCESS_REVIEW, spec) for spec in specs])
-
-
-class Act(NamedTuple):
-    """What somebody wants to do. `namespace` "": in all of them; `name` "": to any."""
-
-    verb: str
-    resource: Resource
-    namespace: str = ""
-    name: str = ""
-
-    @property
-    def attributes(self) -> Object:
-        verb, resource, namespace, name = self
-        found: Object = {"verb": verb, "group": resource.group, "resource": resource.plural}
-        return found | {k: v for k, v in (("namespace", namespace), ("name", name)) if v}
-
-
-class Answers:
-    """What reviews have said lately."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[Act, tuple[float, bool]] = {}
-
-    def of(self, acts: list[Act], ask: Callable[[list[Act]], list[bool]]) -> dict[Act, bool]:
-        now = time.monotonic()
-        with self._lock:
-            known = {a: e[1] for a in acts if (e := self._known.get(a)) and e[0] > now}
-        missing = [act for act in acts if act not in known]
-        if missing:
-            said = dict(zip(missing, ask(missing), strict=True))
-            known |= said
-            with self._lock:
-                if len(self._known) + len(said) > MOST_ANSWERS:
-                    self._known.clear()
-                self._known |= {act: (now + BELIEVED_S, yes) for act, yes in said.items()}
-        return {act: known[act] for act in acts}
+        return asked(self._reviews, [(ACCESS_REVIEW, spec) for spec in specs])
 
 
 def _editable(
@@ -305,19 +259,3 @@ def _editable(
         return queues
     each = {Act("patch", R.QUEUE, "", name): name for name in sorted(queues)}
     return frozenset(each[act] for act, yes in may(list(each)).items() if yes)
-
-
-def _ask(port: Port, reviews: list[tuple[Resource, Any]]) -> list[bool]:
-    """One answer each; what cannot be asked is not allowed. Raises if the console may not ask."""
-    writes = [
-        Write(port.create, (kind, {"kind": kind.kind, "metadata": {}, "spec": spec}))
-        for kind, spec in reviews
-    ]
-    found: list[bool] = []
-    for answer in port.batch(writes):
-        if isinstance(answer, Forbidden):
-            raise ApiError(f"the console may not ask what its viewers may do: {answer.message}")
-        if isinstance(answer, ApiError):
-            raise answer
-        found.append(bool((answer.get("status") or {}).get("allowed")))
-    return found

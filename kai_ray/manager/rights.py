@@ -14,7 +14,7 @@ from kai_ray.api.crd_definitions import OWN
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Object, Resource
 from kai_ray.cluster.suspension import SUSPEND
-from kai_ray.console.viewers import ACCESS_REVIEW, TOKEN_REVIEW
+from kai_ray.console.reviews import ACCESS_REVIEW, TOKEN_REVIEW
 from kai_ray.podgrouper.controller import READ_TOO
 from kai_ray.podgrouper.registry import RULES, WRAPPERS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from kai_ray.cluster.kube import KubePort
 from kai_ray.cluster.port import Object
 from kai_ray.cluster.rest import RestServer
 from kai_ray.cluster.rest.users import User
-from kai_ray.console import viewers
+from kai_ray.console import reviews, viewers
 from kai_ray.console.operations import OPERATIONS
 from kai_ray.console.server import ConsoleServer
 from kai_ray.manager import consoles, rights
@@ -206,7 +207,7 @@ def test_a_listener_whose_token_has_ended_is_not_told_on(
 
     monkeypatch.setattr(live, "EVERY_S", 0.02)
     monkeypatch.setattr(live, "RIGHTS_S", 0.04)
-    monkeypatch.setattr(viewers, "BELIEVED_S", 0.05)
+    monkeypatch.setattr(reviews, "BELIEVED_S", 0.05)
     tokens = shared.rest._face._tokens
     user = User("guest", ("team-a",))
     tokens._issued[b"a-short-token"] = (user, float("inf"))
@@ -231,8 +232,9 @@ def test_rights_that_are_taken_away_end_within_half_a_minute(
     store.delete(R.CLUSTER_ROLE_BINDING, "bob-view")
     try:
         assert bob.get("/jobs")["total"] == 3, "what a review said is believed for a while"
-        later = viewers.time.monotonic() + viewers.BELIEVED_S + 1
-        monkeypatch.setattr(viewers, "time", SimpleNamespace(monotonic=lambda: later))
+        later = time.monotonic() + reviews.BELIEVED_S + 1
+        for module in (viewers, reviews):
+            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: later))
         assert bob.get("/jobs")["total"] == 0
     finally:
         monkeypatch.undo()

@@ -15,7 +15,7 @@ from kai_ray.console.api.events import events_of
 from kai_ray.console.api.timeline import timeline, uids_of
 from kai_ray.console.asking import Ask, Text
 from kai_ray.console.cluster import View
-from kai_ray.console.job_board import JobRow
+from kai_ray.console.job_rows import JobRow
 from kai_ray.controllers.explain import Explanation, explain_cycle, explain_workload
 from kai_ray.sight.jobs import pods as P
 from kai_ray.sight.jobs.remedies import REMEDIES

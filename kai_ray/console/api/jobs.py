@@ -7,7 +7,7 @@ from typing import Any
 
 from kai_ray.console import shapes
 from kai_ray.console.asking import Ask, Refused
-from kai_ray.console.job_board import FACETS, JobRow, facets
+from kai_ray.console.job_rows import FACETS, JobRow, facets
 
 MOST = 1000
 #: What users look at first comes first.

@@ -11,8 +11,9 @@ from kai_ray.cluster.port import NotFound, Object
 from kai_ray.console import shapes
 from kai_ray.console.api.events import conditions_of, events_of
 from kai_ray.console.asking import Ask
+from kai_ray.console.cards import Card, Part
 from kai_ray.console.cluster import View
-from kai_ray.console.node_board import Card, NodeRow, Part
+from kai_ray.console.node_board import NodeRow
 from kai_ray.sight import node_list
 from kai_ray.sight.jobs import pods as P
 

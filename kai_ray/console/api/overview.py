@@ -10,8 +10,9 @@ from kai_ray.cluster.port import ApiError
 from kai_ray.console import shapes
 from kai_ray.console.api import queues
 from kai_ray.console.asking import Ask
+from kai_ray.console.cards import BAD
 from kai_ray.console.cluster import Cluster, View
-from kai_ray.console.node_board import BAD, NodeRow
+from kai_ray.console.node_board import NodeRow
 
 WAITS = ("Waiting", "Evicted")
 #: A GPU that is held and used less than this does next to nothing.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kai_ray.cluster.clock import rfc3339
 from kai_ray.console import shapes
 from kai_ray.console.cluster import View
-from kai_ray.console.job_board import JobRow
+from kai_ray.console.job_rows import JobRow
 from kai_ray.controllers.owners import top_owner
 from kai_ray.history.file import HistoryError
 from kai_ray.history.job_event import JobEvent
