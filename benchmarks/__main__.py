@@ -24,6 +24,7 @@ BENCHMARKS = {
     "cli_start": "benchmarks.cli_start",
     "e2e": "benchmarks.e2e",
     "caches": "benchmarks.caches",
+    "console": "benchmarks.console",
     "import_time": "benchmarks.import_time",
     "history": "benchmarks.history",
     "scrape": "benchmarks.scrape",

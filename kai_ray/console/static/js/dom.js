@@ -80,6 +80,7 @@ function create(node, ns) {
 }
 
 function patch(before, node, ns) {
+  if (before === node) return; // a node that was kept
   const el = (node.el = before.el);
   if (node.tag === "") {
     if (before.text !== node.text) el.data = node.text;

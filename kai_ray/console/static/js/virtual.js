@@ -5,9 +5,11 @@ import * as keys from "./keys.js";
 
 const MORE = 6; // lines drawn above and below the view
 
-/** `line(i)` returns a node for line i ("blank" lines while data is under way); `open(i)` follows
- *  it; `range(first, last)` hears which lines are in view. */
-export function virtualList({ height, label, line, open, range }) {
+/** `line(i)` returns a node for line i ("blank" lines while data is under way) and `same(i)` what it
+ *  depends on: it is asked again when that changes. `open(i)` follows a line; `range(first, last)`
+ *  hears which lines are in view. */
+export function virtualList({ height, label, line, same, open, range }) {
+  let kept = new Map(); // line -> {on: what it depends on, node}
   let el = null;
   let tall = null;
   let count = 0;
@@ -63,8 +65,16 @@ export function virtualList({ height, label, line, open, range }) {
     const first = Math.max(0, top - MORE);
     const last = Math.min(count, top + pageLines + 1 + MORE);
     list.first = top;
+    const before = kept;
+    kept = new Map();
     const lines = [];
-    for (let i = first; i < last; i++) lines.push(at(i));
+    for (let i = first; i < last; i++) {
+      const on = [...same(i), i === list.cursor];
+      const old = before.get(i);
+      const node = old && old.on.every((value, k) => value === on[k]) ? old.node : at(i);
+      kept.set(i, { on, node });
+      lines.push(node);
+    }
     render(tall, lines);
     range?.(first, last);
   }

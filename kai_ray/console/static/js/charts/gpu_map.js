@@ -107,9 +107,19 @@ export function gpuMap({ pick, point }) {
       if (panel.y > top + hgt || panel.y + panel.h < top) continue;
       drawPanel(pen, panel);
     }
-    plan.strips.forEach((strip, i) => {
-      if (strip.y <= top + hgt && strip.y + strip.h + 20 >= top) drawStrip(pen, strip, i);
-    });
+    const seen = plan.strips.filter((s) => s.y <= top + hgt && s.y + s.h + 20 >= top);
+    for (const strip of seen) drawFrame(pen, strip);
+    const boxes = new Map(); // one fill for all squares of a colour: thousands of fills are slow
+    for (const strip of seen) addCards(boxes, strip);
+    for (const [, { alpha, paint, rects }] of [...boxes].sort()) {
+      pen.globalAlpha = alpha;
+      pen.fillStyle = paint;
+      pen.beginPath();
+      for (const [x, y, w0, h0] of rects) pen.roundRect(x, y, w0, h0, Math.min(plan.cell >= 12 ? 3 : 1.5, w0 / 2, h0 / 2));
+      pen.fill();
+    }
+    for (const strip of seen) drawSigns(pen, strip);
+    pen.globalAlpha = 1;
   }
 
   function drawPanel(pen, { title, x, y, w, h: tall }) {
@@ -126,13 +136,14 @@ export function gpuMap({ pick, point }) {
     pen.fillText(cut(pen, title, w - 20), x + 10, y + 13);
   }
 
-  function drawStrip(pen, strip, index) {
-    const { cell, gap, label } = plan;
+  const alphaOf = (node) => (!input.match || input.match(node) ? 1 : 0.15);
+
+  /** What stands behind the squares. */
+  function drawFrame(pen, strip) {
+    const { cell, label } = plan;
     const { node } = strip;
-    const off = !node.state.startsWith("Ready") || node.state.includes("Cordoned") || node.state.includes("Quarantined");
-    const found = !input.match || input.match(node);
-    pen.globalAlpha = found ? 1 : 0.15;
-    if (input.chosen === node.name || map.cursor === index) {
+    pen.globalAlpha = alphaOf(node);
+    if (input.chosen === node.name || plan.strips[map.cursor] === strip) {
       pen.strokeStyle = paints.accent;
       pen.lineWidth = 2;
       pen.beginPath();
@@ -140,12 +151,24 @@ export function gpuMap({ pick, point }) {
       pen.stroke();
     }
     if (cell >= 11) drawLinks(pen, strip);
-    node.cards.forEach((card, i) => drawCard(pen, card, cellX(strip, i, cell, gap), strip.y, cell, found));
-    pen.globalAlpha = found ? 1 : 0.15;
     if (!node.cards.length) {
       pen.strokeStyle = paints.line;
       pen.strokeRect(strip.x + 0.5, strip.y + 0.5, strip.w - 1, strip.h - 1);
     }
+  }
+
+  /** What stands on them: shared, MIG, bad, a node that takes nothing; and below: its name. */
+  function drawSigns(pen, strip) {
+    const { cell, gap, label } = plan;
+    const { node } = strip;
+    pen.globalAlpha = alphaOf(node);
+    node.cards.forEach(([, used, , flags], i) => {
+      if (!flags) return;
+      const x = cellX(strip, i, cell, gap);
+      if (flags & (SHARED | MIG) && used > 0) hatch(pen, x, strip.y, cell, flags & MIG);
+      if (flags & BAD) cross(pen, x, strip.y, cell);
+    });
+    const off = !node.state.startsWith("Ready") || /Cordoned|Quarantined/.test(node.state);
     if (off) {
       pen.strokeStyle = node.state.startsWith("Ready") ? paints.wait : paints.bad;
       pen.lineWidth = cell >= 11 ? 2 : 1.5;
@@ -154,13 +177,11 @@ export function gpuMap({ pick, point }) {
       pen.lineTo(strip.x + strip.w, strip.y + cell / 2);
       pen.stroke();
     }
-    if (label) {
-      pen.fillStyle = off ? paints.wait : paints.faint;
-      pen.font = `${label - 2}px ${paints.font}`;
-      pen.textBaseline = "top";
-      pen.fillText(cut(pen, node.name, strip.w + 8), strip.x, strip.y + cell + 3);
-    }
-    pen.globalAlpha = 1;
+    if (!label) return;
+    pen.fillStyle = off ? paints.wait : paints.faint;
+    pen.font = `${label - 2}px ${paints.font}`;
+    pen.textBaseline = "top";
+    pen.fillText(cut(pen, node.name, strip.w + 8), strip.x, strip.y + cell + 3);
   }
 
   /** A line under the GPUs that are linked with one another. */
@@ -176,36 +197,34 @@ export function gpuMap({ pick, point }) {
     }
   }
 
-  function drawCard(pen, [queue, used, , flags, use, parts], x, y, cell, found) {
-    const round = cell >= 12 ? 3 : 1.5;
-    const box = (x0, y0, w, hgt, paint) => {
-      pen.fillStyle = paint;
-      pen.beginPath();
-      pen.roundRect(x0, y0, w, hgt, Math.min(round, w / 2, hgt / 2));
-      pen.fill();
+  /** The squares of a node, as boxes by colour: free below, what is held above. */
+  function addCards(boxes, strip) {
+    const { cell, gap } = plan;
+    const here = alphaOf(strip.node);
+    const add = (layer, alpha, paint, ...rect) => {
+      const key = `${layer}|${alpha}|${paint}`;
+      let box = boxes.get(key);
+      if (!box) boxes.set(key, (box = { alpha, paint, rects: [] }));
+      box.rects.push(rect);
     };
-    const dim = (q) => (found ? (input.lit === null || input.lit === q ? 1 : 0.12) : 0.12);
-    pen.globalAlpha = found ? 1 : 0.15;
-    box(x, y, cell, cell, paints.free);
-    if (input.by === "use" && used > 0) {
-      pen.globalAlpha = dim(queue);
-      box(x, y, cell, cell, use === null || use === undefined ? paints.unknown : paints.heat(use));
-    } else if (parts && parts.length) {
+    const light = (q) => here * (input.lit === null || input.lit === q ? 1 : 0.12);
+    const y = strip.y;
+    strip.node.cards.forEach(([queue, used, , , use, parts], i) => {
+      const x = cellX(strip, i, cell, gap);
+      const whole = used >= 0.999 && !parts?.length;
+      if (!whole || light(queue) < 1) add(0, here, paints.free, x, y, cell, cell);
+      if (!(used > 0)) return;
+      if (input.by === "use") {
+        add(1, light(queue), use === null || use === undefined ? paints.unknown : paints.heat(use), x, y, cell, cell);
+        return;
+      }
       let bottom = y + cell;
-      for (const [q, part] of parts) {
+      for (const [q, part] of parts?.length ? parts : [[queue, used]]) {
         const tall = Math.max(1.5, cell * Math.min(1, part));
-        pen.globalAlpha = dim(q);
-        box(x, bottom - tall, cell, tall, paints.queue(q));
+        add(1, light(q), paints.queue(q), x, bottom - tall, cell, tall);
         bottom -= tall;
       }
-    } else if (used > 0) {
-      pen.globalAlpha = dim(queue);
-      const tall = cell * Math.min(1, used);
-      box(x, y + cell - tall, cell, tall, paints.queue(queue));
-    }
-    if (flags & (SHARED | MIG) && used > 0) hatch(pen, x, y, cell, flags & MIG);
-    if (flags & BAD) cross(pen, x, y, cell);
-    pen.globalAlpha = 1;
+    });
   }
 
   function hatch(pen, x, y, cell, mig) {
@@ -231,7 +250,6 @@ export function gpuMap({ pick, point }) {
   }
 
   function cross(pen, x, y, cell) {
-    pen.globalAlpha = 1;
     pen.strokeStyle = paints.bad;
     pen.lineWidth = cell >= 12 ? 2 : 1.4;
     pen.beginPath();

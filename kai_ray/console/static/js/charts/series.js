@@ -74,28 +74,30 @@ function draw(el, rows, lines, height, format, top) {
   render(el, h("svg", { height, role: "img", "aria-label": lines.map((l) => `${l.name}: now ${format(rows.at(-1)[l.key])}`).join(", ") },
     marks.map((v) => [h("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v) }),
       h("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, format(v))]),
-    at.map((t) => h("text", { key: `t${t}`, x: x(t), y: height - 4, "text-anchor": "middle" }, tickText(t, step))),
+    at.map((t) => h("text", { key: `t${t}`, x: x(t), y: height - 4, "text-anchor": x(t) > width - 30 ? "end" : x(t) < LEFT + 20 ? "start" : "middle" }, tickText(t, step))),
     lines.map((l) => {
-      const d = path(rows, times, l, x, y);
+      const pieces = stretches(rows, times, l, x, y);
       const style = { stroke: l.colour };
-      return [l.area && h("path", { d: `${d}V${y(0)}H${x(from)}Z`, style: { fill: l.colour, "fill-opacity": ".16", stroke: "none" } }),
-        h("path", { d, fill: "none", style, "stroke-width": 1.75, "stroke-linejoin": "round", "stroke-dasharray": l.dash || null })];
+      return [l.area && h("path", { d: pieces.map(([start, d]) => `${d}V${y(0)}H${start}Z`).join("") || "M0 0", style: { fill: l.colour, "fill-opacity": ".16", stroke: "none" } }),
+        h("path", { d: pieces.map(([, d]) => d).join("") || "M0 0", fill: "none", style, "stroke-width": 1.75, "stroke-linejoin": "round", "stroke-dasharray": l.dash || null })];
     })),
   h("div", { class: "tip", hidden: true }));
   hover(el, rows, times, lines, format, x, y, from, to, width);
 }
 
-function path(rows, times, line, x, y) {
-  let d = "";
+/** [x of its start, path] of each stretch that is known. */
+function stretches(rows, times, line, x, y) {
+  const found = [];
   let open = false;
   rows.forEach((row, i) => {
     const value = row[line.key];
     if (value === null || value === undefined) return (open = false);
     const [px, py] = [x(times[i]).toFixed(1), y(value).toFixed(1)];
-    d += open ? (line.step ? `H${px}V${py}` : `L${px} ${py}`) : `M${px} ${py}`;
+    if (open) found.at(-1)[1] += line.step ? `H${px}V${py}` : `L${px} ${py}`;
+    else found.push([px, `M${px} ${py}`]);
     open = true;
   });
-  return d || "M0 0";
+  return found;
 }
 
 function hover(el, rows, times, lines, format, x, y, from, to, width) {

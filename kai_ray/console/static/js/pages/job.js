@@ -110,9 +110,9 @@ function reasons(job) {
 // ------------------------------------------------------------------ where, and how well
 
 function gpuUse(job, use) {
-  if (!job.gpus) return null;
   const rows = rowsOf(use.data?.series);
   const devices = use.data?.now || [];
+  if (!job.gpus || (!job.running && rows.length < 2)) return null;
   const mean = devices.length ? devices.reduce((s, d) => s + (d.utilization || 0), 0) / devices.length : null;
   const body = rows.length < 2 && !devices.length
     ? h("p", { class: "none" }, use.problem?.message || use.data?.problem || "No GPU data yet.")

@@ -29,7 +29,8 @@ export function page(app, args, query) {
     const job = rows.row(i);
     if (job) location.hash = jobLink(job);
   };
-  const list = virtualList({ height: 34, label: "Jobs", open, range: rows.range, line: (i) => line(rows.row(i)) });
+  const list = virtualList({ height: 34, label: "Jobs", open, range: rows.range, line: (i) => line(rows.row(i)), same: (i) => [rows.row(i), minute()] });
+  const minute = () => Math.floor(now() / 10); // ages grow
   keys.bind("/", "search", () => document.querySelector(".page-jobs input[type=search]")?.focus());
   keys.bind("x", "clear all filters", () => change(Object.fromEntries(Object.keys(asked).map((k) => [k, ""]))));
 
@@ -93,7 +94,7 @@ function line(job) {
   if (!job) return h("div", { class: "blank", style: GRID });
   const ran = job.startedAt && !["Waiting", "Suspended"].includes(job.state) ? shortSpan((seconds(job.endedAt) || now()) - seconds(job.startedAt)) : "";
   const grown = age(job.created);
-  return h("div", { style: GRID, memo: [job, ran, grown] },
+  return h("div", { style: GRID },
     h("a", { class: "clip name", href: jobLink(job), title: `${job.namespace}/${job.name}`, tabindex: "-1" }, job.name), queueTag(job.queue), h("span", { class: "soft clip" }, job.kind), badge(job.evicted && job.state === "Waiting" ? "Evicted" : job.state),
     h("span", { class: "soft clip" }, job.state === "Running" ? "" : reason(job.reason, job.message)), h("span", { class: "num" }, job.position || ""), h("span", { class: "num" }, number(job.gpus)),
     h("span", { class: `num ${job.running < job.wanted ? "soft" : ""}` }, `${job.running}/${job.wanted}`), h("span", { class: "num faint" }, job.priority), h("span", { class: "num soft" }, ran), h("span", { class: "num faint", title: when(job.created) }, grown));

@@ -13,7 +13,7 @@ export function nodeList(open) {
   let lines = null;
   return {
     bind() {
-      lines = virtualList({ height: 36, label: "Nodes", open: (i) => rows[i] && open(rows[i]), line: (i) => line(rows[i]) });
+      lines = virtualList({ height: 36, label: "Nodes", open: (i) => rows[i] && open(rows[i]), line: (i) => line(rows[i]), same: (i) => [rows[i]] });
     },
     render(found) {
       rows = found;

@@ -98,7 +98,7 @@ function reasons({ byReason, jobs }) {
   const most = rows[0][1];
   return h("ul", { class: "reasons flush" }, rows.map(([word, n]) => h("li", { key: word },
     h("a", { href: link(["jobs"], { state: "Waiting", reason: word }) },
-      h("span", { class: "clip" }, words(word)), h("i", { style: { width: `${(100 * n) / most}%` } }), h("b", { class: "num" }, number(n))))));
+      h("span", { class: "clip" }, words(word)), h("div", { class: "grow" }, h("i", { style: { width: `${(100 * n) / most}%` } })), h("b", { class: "num" }, number(n))))));
 }
 
 function longest(found) {
