@@ -9,9 +9,7 @@
 Importing this costs nothing: a name is loaded when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers know it, without the import
 if TYPE_CHECKING:
     from kai_ray.sdk import aio, kfp, kubeflow
     from kai_ray.sdk.client import Client, connect
@@ -126,14 +124,18 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'kai_ray' has no attribute {name!r}")
-    module = import_module(f"kai_ray.sdk.{home}")
-    found = module if home == name else getattr(module, name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # a type checker is to know the names above, and no others
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'kai_ray' has no attribute {name!r}")
+        module = import_module(f"kai_ray.sdk.{home}")
+        found = module if home == name else getattr(module, name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

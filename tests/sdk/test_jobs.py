@@ -145,10 +145,10 @@ def test_an_evicted_job_is_seen_to_leave_and_come_back(kai: Client) -> None:
 
 
 def test_many_jobs_are_waited_for_together(kai: Client) -> None:
-    jobs = kai.submit_all([batch(f"part-{n}") for n in range(40)], queue="vision")
+    jobs = kai.submit_all([batch(f"part-{n}") for n in range(15)], queue="vision")
     assert {job.status.value for job in kai.wait(jobs, timeout=600)} == {"Succeeded"}
-    assert "part-39" in repr(jobs)
-    assert jobs._repr_html_().count("<tr>") == 41
+    assert "part-14" in repr(jobs)
+    assert jobs._repr_html_().count("<tr>") == 16
 
 
 def test_each_is_handed_over_as_it_ends(kai: Client) -> None:

@@ -65,6 +65,7 @@ kai.submit({}, min_worker=2)  # wrong
 job.wait(until="running")  # wrong
 kai_ray.RayJob("name")  # wrong
 kai.queue("vision").set(gpus=4)  # wrong
+kai_ray.conect()  # wrong
 """
 
 
