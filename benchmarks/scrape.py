@@ -45,7 +45,9 @@ def run(figures: Figures, options: dict[str, Any]) -> None:
     tally.watch(sight)
     runtime.add(sight)
     runtime.add(tally)
-    page = MetricsPage(SchedulerCollector(lambda: Sources(sight, tally, runtime, delivery), "0"))
+    page = MetricsPage(
+        SchedulerCollector(lambda: Sources(sight, tally, runtime, delivery), "0"), least_s=0.0
+    )
     page("")  # what is imported and allocated once, here and in the next line
     np.unique(np.zeros(1))
     sight._cycles[""] = cycle

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
+from prometheus_client.registry import Collector
 
 from kai_ray.cluster import resources as r
 from kai_ray.cluster.clock import VirtualClock
@@ -22,6 +26,7 @@ from kai_ray.manager.config import ManagerConfig
 from kai_ray.manager.health import HealthServer, Page
 from kai_ray.manager.scrape import metrics_page
 from kai_ray.metrics import tally
+from kai_ray.metrics.page import MetricsPage
 from kai_ray.sim.cluster_file import ClusterConfig
 from kai_ray.sim.embedded import EmbeddedCluster
 
@@ -37,7 +42,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture
 def page(cluster: EmbeddedCluster) -> Page:
-    return metrics_page(lambda: (cluster.composition, cluster.runtime))
+    return metrics_page(lambda: (cluster.composition, cluster.runtime), least_s=0.0)
 
 
 def read(page: Page, accept: str = "") -> Samples:
@@ -175,7 +180,7 @@ def test_after_a_restart_only_those_that_wait_are_said_to_wait(tmp_path: Path) -
         first.run_for(200)
     with EmbeddedCluster(ClusterConfig.short("2x4"), clock, tmp_path) as second:
         second.run_for(50)
-        page = metrics_page(lambda: (second.composition, second.runtime))
+        page = metrics_page(lambda: (second.composition, second.runtime), least_s=0.0)
         found = read(page)
         assert value(found, "kai_queue_gpus", queue="team", state="allocated") == 8
         assert value(found, "kai_oldest_waiting_job_seconds", queue="team") is None
@@ -248,6 +253,26 @@ def test_the_docs_name_every_metric_and_no_other(cluster: EmbeddedCluster, page:
     shown = set(re.findall(r"^# TYPE (kai_\w+)", body.decode(), re.MULTILINE))
     told = set(re.findall(r"`(kai_\w+)`", (DOCS / "metrics.md").read_text()))
     assert shown == told
+
+
+def test_who_asks_all_the_time_gets_the_same_page_for_a_while() -> None:
+    class Counting(Collector):
+        asked = 0
+
+        def collect(self) -> Iterator[Metric]:
+            self.asked += 1
+            yield Metric("kai_asked", "How often", "gauge")
+
+    counting = Counting()
+    page = MetricsPage(counting, least_s=0.3)
+    with ThreadPoolExecutor(8) as many:
+        bodies = {body for _, body in many.map(page, [""] * 50)}
+    before = counting.asked
+    assert before <= 2 and len(bodies) == before  # a busy machine may take longer than it lasts
+    time.sleep(0.35)
+    page("")
+    assert counting.asked == before + 1
+    assert page("application/openmetrics-text; version=1.0.0")[1].endswith(b"# EOF\n")
 
 
 def test_users_who_make_up_queues_cannot_fill_prometheus(
