@@ -63,7 +63,7 @@ class Live:
         listener = Listener(cluster, seen)
         quiet_s, since_s = 0.0, 0.0
         try:
-            yield listener.hello()
+            yield await asyncio.to_thread(listener.hello)
             while not self._closed:
                 await asyncio.sleep(EVERY_S)
                 since_s += EVERY_S
@@ -75,7 +75,8 @@ class Live:
                         return
                     except ApiError:
                         pass  # the server does not answer: what was so, is so
-                news = listener.news()
+                # A cluster that is away may keep whoever looks waiting: not the event loop.
+                news = await asyncio.to_thread(listener.news)
                 quiet_s = 0.0 if news else quiet_s + EVERY_S
                 if quiet_s >= PING_S:
                     quiet_s, news = 0.0, [b": ping\n\n"]
