@@ -28,6 +28,12 @@ NAME = "kai-up"
 @click.command("up")
 @click.option("--nodes", metavar="NxG", help="N nodes of G GPUs, for example 4x8 (the default).")
 @click.option("--cluster", "file", metavar="FILE", help="Node pools described in a file.")
+@click.option(
+    "--slow",
+    type=float,
+    metavar="FACTOR",
+    help="Simulated work takes so many times as long, such as 20: time to look at it.",
+)
 @click.option("--state", metavar="DIR", help="Keep all objects there; a later start goes on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0, the default: any free.")
 @click.option(
@@ -59,6 +65,7 @@ NAME = "kai-up"
 def up(
     nodes: str | None,
     file: str | None,
+    slow: float | None,
     state: str | None,
     port: int,
     metrics_port: int,
@@ -74,7 +81,7 @@ def up(
     API server, nodes, stand-in operators, podgrouper, scheduler and binder run in this process.
     Ctrl-C and SIGTERM end it with exit code 0.
     """
-    config = configuration(nodes, file)
+    config = configuration(nodes, file, slow)
     channels, prices = notifying.configured(notify), pricing.read(price)
     running = clusters.running_cluster()
     if running is not None and not kubeconfig_out and name == NAME:
@@ -118,14 +125,15 @@ def up(
     click.echo("stopped" + (f"; `kai up --state {state}` goes on from here" if state else ""))
 
 
-def configuration(nodes: str | None, file: str | None) -> ClusterConfig:
+def configuration(nodes: str | None, file: str | None, slow: float | None = None) -> ClusterConfig:
     """The cluster that the options describe."""
     if nodes and file:
         raise click.UsageError("give --nodes or --cluster, not both")
     from kai_ray.sim.cluster_file import ClusterConfig, ClusterFileError
 
     try:
-        return ClusterConfig.load(file) if file else ClusterConfig.short(nodes or "4x8")
+        config = ClusterConfig.load(file) if file else ClusterConfig.short(nodes or "4x8")
+        return config if slow is None else config.slowed(slow)
     except ClusterFileError as error:
         raise Failure(str(error), code=USAGE) from error
 

@@ -143,6 +143,8 @@ class Shard(_Struct, frozen=True):
 class ClusterConfig(_Struct, frozen=True):
     node_pools: list[NodePool]
     seed: int = 0
+    #: Work takes so many times as long as pools and annotations say.
+    run_time_factor: float = 1.0
     kubelet: Kubelet = Kubelet()
     gpu_use: GpuModel = GpuModel()
     #: Namespaces whose unlabelled pods are ours (label kai.scheduler/managed=true).
@@ -202,6 +204,12 @@ class ClusterConfig(_Struct, frozen=True):
             raise ClusterFileError(f"{path}: {error.strerror}: name a readable file") from None
         return cls.parse(text, str(path))
 
+    def slowed(self, factor: float) -> ClusterConfig:
+        """The same, in which work takes `factor` times as long. Raises ClusterFileError."""
+        return _checked(
+            msgspec.structs.replace(self, run_time_factor=self.run_time_factor * factor)
+        )
+
     def pool_of(self, node: Object) -> NodePool | None:
         name = (node["metadata"].get("labels") or {}).get(L.SIM_POOL)
         return next((p for p in self.node_pools if p.name == name), None)
@@ -230,6 +238,10 @@ def _checked(config: ClusterConfig) -> ClusterConfig:
     period = config.gpu_use.period_seconds
     if period is not None and not (period == 0 or 1 <= period <= 120):
         raise ClusterFileError(f"gpuUse.periodSeconds: {period:g}: use 1 to 120, or 0 for never")
+    if not 0 < config.run_time_factor <= 1e6:
+        raise ClusterFileError(
+            f"runTimeFactor: {config.run_time_factor:g}: use a number above 0, such as 20"
+        )
     for i, pool in enumerate(config.node_pools):
         where = f"nodePools[{i}]"
         if not _NAME.match(pool.name) or len(pool.name) > 50:

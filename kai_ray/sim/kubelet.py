@@ -34,7 +34,7 @@ class Kubelet:
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
         self._pools = {pool.name: pool for pool in config.node_pools}
-        self._work = Work(config.seed)
+        self._work = Work(config.seed, config.run_time_factor)
         self._books: dict[str, NodeBooks] = {}
         self._node_of: dict[str, str] = {}
         self._waiting: dict[str, set[str]] = defaultdict(set)

@@ -20,8 +20,9 @@ _MOST_OWNERS = 8
 class Work:
     """Annotations count on the pod and, for work that ends by itself, on any of its owners."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, factor: float = 1.0) -> None:
         self._seed = seed
+        self._factor = factor
 
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -31,15 +32,16 @@ class Work:
         texts = self._annotated(pod, L.RUN_TIME, chain=ends)
         if texts is not None:
             try:
-                return pod_facts.duration_s(texts)
+                return pod_facts.duration_s(texts) * self._factor
             except ValueError as error:
                 log.warning("%s: annotation %s: %s", pod["metadata"]["name"], L.RUN_TIME, error)
         if not ends:
             return None
         meta = pod["metadata"]
-        return pool.run_time.model().seconds(
+        drawn = pool.run_time.model().seconds(
             self._seed, meta["namespace"], meta["name"], pod_facts.restarts(pod)
         )
+        return drawn * self._factor
 
     def code(self, pod: Object) -> int:
         """The exit code. A RayJob's own annotation is its entrypoint's, not its submitter's."""

@@ -120,6 +120,13 @@ def test_a_port_that_is_taken_is_named(env: dict[str, str]) -> None:
     assert f"127.0.0.1:{port}" in done.stderr and "--port" in done.stderr
 
 
+@pytest.mark.parametrize("factor", ["0", "-1", "nan"])
+def test_a_factor_that_slows_nothing_is_refused(env: dict[str, str], factor: str) -> None:
+    done = kai(env, "up", "--slow", factor)
+    assert done.returncode == 2
+    assert "runTimeFactor" in done.stderr and "such as 20" in done.stderr
+
+
 def test_a_bad_cluster_file_is_refused_by_its_field(env: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text("nodePools:\n  - name: a\n    count: -1\n")

@@ -41,6 +41,18 @@ def test_a_pod_ends_after_its_run_time_by_its_exit_code(
         assert phase(c, "a") == end
 
 
+def test_all_work_is_slowed_by_the_same_factor() -> None:
+    with bare_cluster(runTime={"kind": "constant", "meanSeconds": 3}, runTimeFactor=20) as c:
+        c.client.create(R.POD, pod("said", gpus=0, restart="Never", run_time="2s"))
+        c.client.create(R.POD, pod("drawn", gpus=0, restart="Never"))
+        c.run_for(39)
+        assert phase(c, "said") == phase(c, "drawn") == "Running"
+        c.run_for(3)
+        assert (phase(c, "said"), phase(c, "drawn")) == ("Succeeded", "Running")
+        c.run_for(20)
+        assert phase(c, "drawn") == "Succeeded"
+
+
 def test_without_an_annotation_the_pool_says_how_long_a_job_runs() -> None:
     run_time = {"kind": "lognormal", "meanSeconds": 100, "spread": 0.5}
     ends = []

@@ -17,7 +17,7 @@ def bare_cluster(
 ) -> EmbeddedCluster:
     """Nodes, operators and a first-fit scheduler, in virtual time. `config`: fields of the pool
     and, under their own names, of the cluster file."""
-    cluster = {k: config.pop(k) for k in ("kubelet", "seed") if k in config}
+    cluster = {k: config.pop(k) for k in ("kubelet", "seed", "runTimeFactor") if k in config}
     raw = {"nodePools": [{"name": "n", "count": nodes, "gpus": gpus, **config}], **cluster}
     return EmbeddedCluster(
         ClusterConfig.of(raw), VirtualClock(), state_dir, scheduling=False, extra=[FirstFit()]
