@@ -12,6 +12,10 @@ from kai_ray.sdk import manifests
 from kai_ray.sdk.errors import InvalidManifest
 
 
+#: Below this, floats are exact.
+_EXACT = 2.0**53
+
+
 @runtime_checkable
 class HasManifest(Protocol):
     """Whatever knows its own manifest."""
@@ -78,13 +82,19 @@ def _manifest(what: Any) -> Object:
 
 
 def _plain(value: Any) -> Any:
-    """Dicts and lists of their own, so that what the caller holds is not changed."""
+    """Dicts and lists of their own, so that what the caller holds is not changed.
+
+    Whole numbers are integers: what went through protobuf (KFP's parameters) has only floats, and
+    the API server takes no 2.0 for a count.
+    """
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     if hasattr(value, "attribute_map") and hasattr(value, "openapi_types"):
         return _of_generated(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value

@@ -65,7 +65,9 @@ def test_a_kubeflow_pipeline_compiles_and_its_step_runs_the_job(
     assert "kai-ray" in spec, "the step installs kai-ray where it runs"
     said = world.run(program, "local", home=home, cwd=tmp_path)
     assert said.rstrip().endswith("kfp-train has Succeeded")
-    assert world.kai.job("kfp-train").queue == "vision"
+    job = world.kai.job("kfp-train")
+    assert job.queue == "vision"
+    assert type(job.manifest["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"]) is int
 
 
 def test_kubeflows_trainer_client_takes_our_options(world: Served) -> None:

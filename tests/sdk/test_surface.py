@@ -215,6 +215,13 @@ def test_whatever_holds_a_manifest_is_taken(what: Any) -> None:
     assert manifests_of(what) == [POD]
 
 
+def test_counts_that_became_floats_on_their_way_are_counts_again() -> None:
+    (made,) = manifests_of(POD | {"spec": {"replicas": 2.0, "share": 0.5, "on": [True, 3.0]}})
+    spec = made["spec"]
+    assert spec == {"replicas": 2, "share": 0.5, "on": [True, 3]}
+    assert [type(v) for v in (spec["replicas"], *spec["on"])] == [int, bool, int]
+
+
 def test_what_kuberays_own_client_builds_is_taken_as_it_is(kai: Client) -> None:
     """Its builder leaves out what KubeRay does not need, and asks for no GPU and no minimum."""
     image = {"image": "rayproject/ray:2.48.0"}
