@@ -16,7 +16,7 @@ PAGES = {
     "": ("Overview", "Why jobs wait"),
     "queues": ("Queues", "vision"),
     "queues/vision": ("Queues", "Rules"),
-    "nodes": ("Nodes", "32 GPUs in use"),
+    "nodes": ("Nodes", "32 GPUs held"),
     "nodes/gpu-1": ("Nodes", "H100"),
     "nodes?view=list": ("Nodes", "cpu-1"),
     "nodes?by=use": ("Nodes", "busy"),

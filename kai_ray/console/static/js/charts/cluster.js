@@ -33,7 +33,7 @@ export function clusterHistory(app, now) {
         rows: past.data || [], height: 190, top: o.gpus.total || 1,
         lines: [
           { key: "requested", name: "asked for", colour: "var(--wait)", dash: "4 3", step: true },
-          { key: "allocated", name: "in use", colour: "var(--accent)", area: true, step: true },
+          { key: "allocated", name: "held", colour: "var(--accent)", area: true, step: true },
         ],
         empty: "History begins with the first samples, in about a minute.",
       }),

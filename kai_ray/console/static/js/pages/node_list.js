@@ -18,7 +18,7 @@ export function nodeList(open) {
     render(found) {
       rows = found;
       return h("section", { class: "card list" },
-        h("div", { class: "columns", style: GRID }, ["Node", "GPUs in use", "", "Free", "Pods", "State", "Rack", "Model"].map((t, i) => h("span", { class: [2, 3, 4].includes(i) ? "num" : "" }, t))),
+        h("div", { class: "columns", style: GRID }, ["Node", "GPUs held", "", "Free", "Pods", "State", "Rack", "Model"].map((t, i) => h("span", { class: [2, 3, 4].includes(i) ? "num" : "" }, t))),
         lines.render(rows.length), !rows.length && h("p", { class: "in none" }, "No node matches."));
     },
   };

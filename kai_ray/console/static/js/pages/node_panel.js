@@ -23,7 +23,7 @@ export function nodePanel(app, name) {
           h("a", { class: "close", href: link(["nodes"], place().query), "aria-label": "Close" }, "×")),
         one.problem && h("section", {}, trouble(one.problem)),
         row && h("section", {}, pairs([
-          ["GPUs", row.gpus ? `${number(row.allocated)} of ${number(row.gpus)} in use` : "none"], ["Model", model(row.model)], ["GPU memory", row.memoryMiB ? `${number(Math.round(row.memoryMiB / 102.4) / 10)} GiB` : ""],
+          ["GPUs", row.gpus ? `${number(row.allocated)} of ${number(row.gpus)} held` : "none"], ["Model", model(row.model)], ["GPU memory", row.memoryMiB ? `${number(Math.round(row.memoryMiB / 102.4) / 10)} GiB` : ""],
           ["Rack", row.rack], ["Zone", row.zone], ["Pool", row.pool], ["CPU", n?.cpu], ["Memory", n?.memory],
           ["Taints", (n?.taints || []).join(", ")]])),
         row?.cards.length > 0 && h("section", {}, h("h3", {}, "GPUs"), devices(row, n, all)),

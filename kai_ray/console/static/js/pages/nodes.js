@@ -77,7 +77,7 @@ export function page(app, args, query) {
       const { by, groups: all } = groups(data);
       const total = data.nodes.reduce((sum, n) => [sum[0] + n.gpus, sum[1] + n.allocated], [0, 0]);
       return h("div", { class: "full" },
-        h("div", { class: "head" }, h("h1", {}, "Nodes"), h("span", { class: "sub" }, `${plural(data.nodes.length, "node")} · ${number(total[1])} of ${number(total[0])} GPUs in use`),
+        h("div", { class: "head" }, h("h1", {}, "Nodes"), h("span", { class: "sub" }, `${plural(data.nodes.length, "node")} · ${number(total[1])} of ${number(total[0])} GPUs held`),
           h("div", { class: "right" },
             h("input", { type: "search", placeholder: "Search nodes", "aria-label": "Search nodes", value: options.search, oninput: (e) => change({ search: e.target.value }) }),
             options.view === "map" && h("select", { "aria-label": "Group by", value: by, onchange: (e) => change({ group: e.target.value }) }, Object.entries(GROUPS).map(([v, t]) => h("option", { key: v, value: v }, `by ${t.toLowerCase()}`))),
@@ -87,7 +87,7 @@ export function page(app, args, query) {
         options.view === "map" && legend(data, options.by, lit, (q) => ((lit = q), app.redraw())),
         h("div", { class: `split fill${panel ? " open" : ""}` },
           options.view === "map"
-            ? map.render({ groups: all, queues: data.queues, by: options.by, lit, match, chosen, label: `${data.nodes.length} nodes, ${number(total[1])} of ${number(total[0])} GPUs in use` })
+            ? map.render({ groups: all, queues: data.queues, by: options.by, lit, match, chosen, label: `${data.nodes.length} nodes, ${number(total[1])} of ${number(total[0])} GPUs held` })
             : table.render(match ? data.nodes.filter(match) : data.nodes),
           panel?.render(data)),
         h("div", { class: "tip map-tip", hidden: true }));
@@ -141,7 +141,7 @@ function tipText(node, gpu, data) {
   const card = node.cards[gpu];
   const lines = [h("div", {}, h("b", {}, node.name), gpu >= 0 ? ` GPU ${gpu}` : "", node.state === "Ready" ? "" : h("span", { class: "soft" }, ` ${node.state}`))];
   if (!card) {
-    lines.push(h("div", { class: "soft" }, `${number(node.allocated)} of ${plural(node.gpus, "GPU")} in use, ${plural(node.pods, "pod")}`), h("div", { class: "faint" }, [node.model, node.rack].filter(Boolean).join(" · ")));
+    lines.push(h("div", { class: "soft" }, `${number(node.allocated)} of ${plural(node.gpus, "GPU")} held, ${plural(node.pods, "pod")}`), h("div", { class: "faint" }, [node.model, node.rack].filter(Boolean).join(" · ")));
     return lines;
   }
   const [queue, used, job, flags, use, parts] = card;

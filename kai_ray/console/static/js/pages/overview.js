@@ -54,7 +54,7 @@ function gpuTile({ gpus, nodes, queues }) {
   if (gpus.allocated - told > 0.01) held.push({ name: "outside queues", value: gpus.allocated - told, colour: "var(--faint)" });
   const bad = [gpus.unhealthy && plural(gpus.unhealthy, "bad GPU"), nodes.notReady && `${plural(nodes.notReady, "node")} not ready`].filter(Boolean);
   return h("a", { class: "card tile wide go", href: link(["nodes"]) },
-    h("div", { class: "label" }, "GPUs in use"),
+    h("div", { class: "label" }, "GPUs held"),
     h("div", { class: "row" },
       h("div", { class: "value" }, number(gpus.allocated), h("small", {}, ` of ${number(gpus.total)}`)),
       h("div", { class: "grow" }), h("div", { class: "note" }, percent(gpus.allocated / (gpus.total || 1)))),
