@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -10,7 +11,6 @@ from kai_ray.cluster.port import Object
 from kai_ray.podgrouper.manifests import ManifestError, parse_documents
 from kai_ray.sdk import manifests
 from kai_ray.sdk.errors import InvalidManifest
-
 
 #: Below this, floats are exact.
 _EXACT = 2.0**53
@@ -95,7 +95,7 @@ def _plain(value: Any) -> Any:
         return _of_generated(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return int(value)
-    if hasattr(value, "isoformat"):
+    if isinstance(value, date):
         return value.isoformat()
     return value
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
@@ -217,6 +218,7 @@ def test_whatever_holds_a_manifest_is_taken(what: Any) -> None:
 
 def test_counts_that_became_floats_on_their_way_are_counts_again() -> None:
     (made,) = manifests_of(POD | {"spec": {"replicas": 2.0, "share": 0.5, "on": [True, 3.0]}})
+    assert manifests_of(POD | {"at": datetime(2026, 1, 1)})[0]["at"] == "2026-01-01T00:00:00"
     spec = made["spec"]
     assert spec == {"replicas": 2, "share": 0.5, "on": [True, 3]}
     assert [type(v) for v in (spec["replicas"], *spec["on"])] == [int, bool, int]
