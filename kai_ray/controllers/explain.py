@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
@@ -69,6 +70,7 @@ __all__ = [
     "QueueExplanation",
     "explain_cycle",
     "explain_workload",
+    "set_aside",
 ]
 
 
@@ -142,7 +144,7 @@ def _listed(
     """All objects taken in, the PodGroups, and which devices are set aside."""
     encoder = Encoder(config, member_of)
     groups: dict[Key, Object] = {}
-    aside: list[str] = []
+    aside: tuple[str, ...] = ()
     for resource in (*RESOURCES, *ADDED_RESOURCES, *device_kinds(port)):
         # A kind that is not served has none.
         objects = listed(port, resource, unless=NotFound)
@@ -152,8 +154,13 @@ def _listed(
         elif resource == kinds.QUEUE:
             encoder.set_usage(usage_of(objects))
         elif resource == kinds.NODE:
-            aside = [words for node in objects for words in _set_aside(node)]
-    return encoder, groups, tuple(aside[:_FEW])
+            aside = set_aside(objects)
+    return encoder, groups, aside
+
+
+def set_aside(nodes: Iterable[Object]) -> tuple[str, ...]:
+    """A few of the devices that nobody gets, and why."""
+    return tuple(islice((words for node in nodes for words in _set_aside(node)), _FEW))
 
 
 def _set_aside(node: Object) -> Iterator[str]:

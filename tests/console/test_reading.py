@@ -219,3 +219,19 @@ def test_large_answers_are_packed(busy: World) -> None:
     answer = busy.send("GET", "/api/v1/queues", Accept_Encoding="gzip")
     assert answer.headers["content-encoding"] == "gzip"
     assert json.loads(gzip.decompress(answer.body))["queues"]
+
+
+def test_a_device_that_is_set_aside_is_named_where_it_matters(busy: World) -> None:
+    from kai_ray.api import labels as L
+    from kai_ray.cluster import resources as R
+
+    name = busy.get("/nodes")["nodes"][0]["name"]
+    note = {"metadata": {"annotations": {L.UNHEALTHY_DEVICES: "3"}}}
+    busy.cluster.store.patch(R.NODE, name, note)
+    busy.run(5)
+    node = busy.get(f"/nodes/{name}")
+    assert [card[3] & 2 for card in node["cards"]] == [0, 0, 0, 2, 0, 0, 0, 0]
+    assert "BadDevice" in node["state"]
+    assert busy.get("/overview")["gpus"]["unhealthy"] == 1
+    (gang,) = busy.get("/jobs/default/Job/late/explain")["gangs"]
+    assert gang["set_aside"] and name in gang["set_aside"][0]

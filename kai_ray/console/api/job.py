@@ -16,7 +16,12 @@ from kai_ray.console.api.timeline import timeline, uids_of
 from kai_ray.console.asking import Ask, Text
 from kai_ray.console.cluster import View
 from kai_ray.console.job_rows import JobRow
-from kai_ray.controllers.explain import Explanation, explain_cycle, explain_workload
+from kai_ray.controllers.explain import (
+    Explanation,
+    explain_cycle,
+    explain_workload,
+    set_aside,
+)
 from kai_ray.sight.jobs import pods as P
 from kai_ray.sight.jobs.remedies import REMEDIES
 
@@ -170,6 +175,7 @@ def _of_last_cycle(view: View, row: JobRow, groups: list[Object]) -> Explanation
         job.name,
         job.namespace,
         loop.policy,
+        set_aside(view.runtime.informer(R.NODE)),
     )
 
 
