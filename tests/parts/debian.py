@@ -26,6 +26,8 @@ from tests.parts.build import cache_dir
 PROMETHEUS, CHROMIUM = "prometheus", "chromium"
 PROGRAMS = (PROMETHEUS, CHROMIUM)
 TIME_LIMIT_S = 900
+#: A mirror may stumble, and another apt may be at work.
+_APT = ("apt-get", "-qq", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300")
 
 
 class NotHere(Exception):
@@ -87,17 +89,17 @@ def _home(program: str) -> Path:
 
 def _update() -> None:
     """A bare machine knows no packages, and old lists name files that are gone."""
-    _run(["apt-get", "-qq", "update"])
+    _run([*_APT, "update"])
 
 
 def _install(package: str) -> None:
-    _run(["apt-get", "-qq", "-y", "--no-install-recommends", "install", package])
+    _run([*_APT, "-y", "--no-install-recommends", "install", package])
 
 
 def _unpack(package: str) -> None:
     with tempfile.TemporaryDirectory(prefix=".build-", dir=cache_dir()) as scratch:
         os.chmod(scratch, 0o755)  # apt's own user writes there
-        _run(["apt-get", "-qq", "download", package], Path(scratch))
+        _run([*_APT, "download", package], Path(scratch))
         (archive,) = Path(scratch).glob("*.deb")
         _run(["dpkg", "-x", str(archive), "out"], Path(scratch))
         (Path(scratch) / "out").rename(_home(package))

@@ -61,9 +61,10 @@ def test_prometheus_is_unpacked_and_never_installed(story: Path) -> None:
 
 def test_chromium_is_installed(story: Path) -> None:
     assert debian.get("chromium") == story / "tools" / "chromium"
-    assert (story / "calls").read_text().splitlines() == [
-        "-qq update",
-        "-qq -y --no-install-recommends install chromium",
+    calls = (story / "calls").read_text().splitlines()
+    assert [" ".join(call.split()[5:]) for call in calls] == [
+        "update",
+        "-y --no-install-recommends install chromium",
     ]
 
 
