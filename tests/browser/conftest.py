@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
+from kai_ray.cluster.kubeconfig import Connection
+from kai_ray.console.watched import Watched
 from tests.browser import chromium
 from tests.browser.crowd import Crowd
 from tests.browser.crowd import serve as serve_crowd
@@ -78,6 +80,19 @@ def large() -> Iterator[str]:
     """1,000 nodes and 10,000 jobs, where they are served."""
     with ExitStack() as stop:
         yield serve_crowd(Crowd(1000, 10000), stop).url.rstrip("/")
+
+
+@pytest.fixture
+def pair(browser: Browser) -> Iterator[Viewer]:
+    """Signed in on a console over two clusters, of which the second does not answer."""
+    with ExitStack() as stop:
+        away = Watched("west", Connection("http://127.0.0.1:9"), home=False)
+        away.start()
+        stop.callback(away.stop)
+        origin = serve_crowd(Crowd(8, 40), stop, away.cluster).url.rstrip("/")
+        viewer = _viewer(browser, origin, stop).sign_in()
+        yield viewer
+        assert viewer.complaints == []
 
 
 def _viewer(browser: Browser, origin: str, stop: ExitStack) -> Viewer:

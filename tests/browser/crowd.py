@@ -249,8 +249,8 @@ class Crowd:
         return {"metadata": {"name": node}, "status": status}
 
 
-def serve(crowd: Crowd, stop: ExitStack) -> ConsoleServer:
-    """A console over caches of its own, as `kai console` has them."""
+def serve(crowd: Crowd, stop: ExitStack, *beside: Cluster) -> ConsoleServer:
+    """A console over caches of its own, as `kai console` has them; other clusters beside it."""
     runtime = Runtime(crowd.store, SystemClock())
     cluster = Cluster("large", lambda: runtime, crowd.store)
     cluster.health()  # names what is to be watched
@@ -259,7 +259,7 @@ def serve(crowd: Crowd, stop: ExitStack) -> ConsoleServer:
     while not cluster.health()[0].ok:
         time.sleep(0.05)
     door = LocalDoor(TOKEN, Owner("kai-admin", crowd.store), "open the printed address")
-    server = ConsoleServer(Console(Clusters([cluster]), door, LOOPBACK)).start()
+    server = ConsoleServer(Console(Clusters([cluster, *beside]), door, LOOPBACK)).start()
     stop.callback(thread.join, 10)
     stop.callback(runtime.stop)
     stop.callback(server.stop)

@@ -64,6 +64,13 @@ def test_the_map_shows_every_rack_and_finds_a_node(crowded: Viewer) -> None:
     assert page.locator(".line").count() == 1
 
 
+def test_one_long_list_follows_another(crowded: Viewer) -> None:
+    page = crowded.go("nodes?view=list", ".line")
+    crowded.go("jobs", ".line .badge:has-text('Waiting')")
+    page.go_back()
+    page.wait_for_selector(".line:has-text('gpu-0')")
+
+
 def test_nothing_but_what_is_in_view_is_asked_for(crowded: Viewer) -> None:
     asked: list[str] = []
     crowded.page.on("request", lambda r: asked.append(r.url) if "/api/v1/jobs" in r.url else None)

@@ -70,6 +70,20 @@ function keep(url, etag, data) {
   if (kept.size > KEPT) kept.delete(kept.keys().next().value);
 }
 
+/** Saves an answer as a file: a link could not carry the token. */
+export async function save(app, parts, query, format) {
+  try {
+    const text = await get(parts, { ...query, format });
+    const a = document.createElement("a");
+    a.href = URL.createObjectURL(new Blob([text]));
+    a.download = `${parts.at(-1)}.${format}`;
+    a.click();
+    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+  } catch (problem) {
+    app.say(problem.message);
+  }
+}
+
 /** POST and PATCH. The extra header is what a foreign page cannot send. */
 export async function send(method, parts, body) {
   const answer = await ask(address(parts), {

@@ -15,6 +15,7 @@ const app = {
   news: [], // the last events about jobs, newest first
   state: null, // what the stream said last of the cluster itself
   page: null,
+  visit: 0,
   problem: null,
   redraw: null,
   notice: "",
@@ -136,6 +137,7 @@ async function route() {
   keys.clearPage();
   app.page?.leave?.();
   app.name = name;
+  app.visit += 1; // its elements are its own: nothing of the page before is used again
   app.page = page(app, path.slice(1), query);
   document.title = `${app.page.title} · kai-ray`;
   app.redraw();
@@ -149,6 +151,15 @@ addEventListener("kai:refined", () => {
   app.redraw();
 });
 setInterval(() => !document.hidden && app.redraw(), 5000); // ages grow
+setInterval(askAgain, 10000);
+
+/** Clusters go and come back. */
+async function askAgain() {
+  if (document.hidden || !app.session?.signedIn) return;
+  try {
+    start(await get(["session"]));
+  } catch { /* the stream says that nobody answers */ }
+}
 
 keys.start();
 keys.bind("?", "this list", help, "app");

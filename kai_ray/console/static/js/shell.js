@@ -1,6 +1,7 @@
 // What is around every page: where one can go, which cluster it is, whether it is live.
 
 import { h } from "./dom.js";
+import { when } from "./format.js";
 import * as keys from "./keys.js";
 import { openFinder } from "./finder.js";
 import { context, link, place } from "./router.js";
@@ -27,7 +28,7 @@ export function shell(app) {
     side(app),
     h("div", { class: "body" },
       banner(app),
-      h("main", { tabindex: "-1", class: `page page-${app.name}` }, app.page ? app.page.render() : null)),
+      h("main", { key: app.visit, tabindex: "-1", class: `page page-${app.name}` }, app.page ? app.page.render() : null)),
     h("div", { class: "toast", role: "status", hidden: !app.notice }, app.notice));
 }
 
@@ -70,6 +71,9 @@ function clusterChoice(contexts) {
 
 function banner(app) {
   const state = app.state;
+  const name = context();
+  const cluster = (app.session.contexts || []).find((c) => (name ? c.name === name : c.home));
+  if (cluster && cluster.state !== "ok") return h("p", { class: "banner wait", role: "status" }, `Cluster ${cluster.name} ${cluster.state === "down" ? "does not answer" : "is not read yet"}${cluster.since ? ` since ${when(cluster.since)}` : ""}; what you see is what was known last.`, h("span", { class: "next" }, cluster.message));
   if (state && !state.ok) return h("p", { class: "banner bad", role: "alert" }, state.message);
   if (app.live === "offline" && app.wasLive) {
     return h("p", { class: "banner wait", role: "status" }, "The server does not answer. What you see may be old; trying again.");

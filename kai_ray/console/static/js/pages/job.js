@@ -1,6 +1,6 @@
 // One job: a sentence on how it stands, its life, its gang and where, how well it uses its GPUs.
 
-import { get } from "../api.js";
+import { get, save } from "../api.js";
 import { rowsOf, series } from "../charts/series.js";
 import { COLOURS, phaseBand, phasesOf, times } from "../charts/phases.js";
 import { h } from "../dom.js";
@@ -22,6 +22,7 @@ export function page(app, args, query) {
   const one = source(app, ["jobs"], load([]));
   const why = source(app, ["jobs"], (signal) => (ENDED.includes(one.data?.state) ? null : load(["explain"])(signal)));
   const use = source(app, ["jobs"], load(["gpu"], { since: "6h" }));
+  const account = source(app, [], (signal) => get(["reports", "job", ...args], { apiVersion: query.apiVersion }, signal));
   const showTab = () => {
     if (tab === "yaml" && !text) text = source(app, ["jobs"], load(["yaml"]));
   };
@@ -49,7 +50,7 @@ export function page(app, args, query) {
         h("div", { class: "tabs", role: "tablist" }, TABS.map(([key, title]) => h("a", { key, role: "tab", "aria-selected": String(key === tab), class: key === tab ? "on" : "", href: link(place().path, { ...place().query, tab: key }) }, title))),
         tab === "yaml" ? h("section", { class: "card" }, text?.data ? yaml(text.data) : trouble(text?.problem) || h("p", { class: "in none" }, "Loading…"))
           : tab === "events" ? events(job.events)
-            : overview(job, phases, why.data, use));
+            : overview(app, job, phases, why.data, use, account.data));
     },
   };
 }
@@ -62,7 +63,7 @@ function sentence(job, why, spent) {
   return job.message || (job.state === "Running" ? `Runs on ${plural(job.nodes, "node")}.` : `${job.state}.`);
 }
 
-function overview(job, phases, why, use) {
+function overview(app, job, phases, why, use, account) {
   const spent = times(phases);
   return [
     h("div", { class: "tiles four", key: "tiles" },
@@ -73,7 +74,7 @@ function overview(job, phases, why, use) {
     card("Timeline", h("div", { class: "legend" }, Object.entries(COLOURS).filter(([p]) => spent[p]).map(([p, c]) => h("span", { key: p }, dot(c), p))), h("div", { class: "in" }, phaseBand(phases, job.timeline))),
     h("div", { class: "two", key: "two" },
       h("div", { class: "stack" }, gpuUse(job, use), gangs(job)),
-      h("div", { class: "stack" }, explain(job, why), reasons(job), labels(job))),
+      h("div", { class: "stack" }, explain(job, why), reasons(job), hours(app, job, account), labels(job))),
   ];
 }
 
@@ -89,7 +90,7 @@ function explain(job, why) {
       waiting.length > 1 && h("h3", {}, g.name),
       nodes.length > 0 && h("ul", { class: "node-reasons" }, nodes.map(([word, n]) => h("li", { key: word }, h("span", { class: "clip" }, words(word)), h("i", { style: { width: `${(60 * n) / most}px` } }), h("span", { class: "num soft" }, plural(n, "node"))))),
       pairs([
-        ["Nearest", g.nearest && h("span", {}, h("a", { class: "link", href: nodeLink(g.nearest.node) }, g.nearest.node), ` ${(g.nearest.text || "").replace(g.nearest.node, "")}`)],
+        ["What helps", g.help], ["Nearest", g.nearest && h("span", {}, h("a", { class: "link", href: nodeLink(g.nearest.node) }, g.nearest.node), ` ${(g.nearest.text || "").replace(g.nearest.node, "")}`)],
         ["Would fit", g.wanted ? `${number(g.placeable)} of ${plural(g.wanted, "pod")}` : ""],
         ["Queue", g.queue?.refuses ? `${g.queue.name} refuses: ${words(g.queue.refuses)}` : ""],
         ["Behind", g.behind?.length ? `${g.behind.slice(0, 4).join(", ")}${g.behind.length > 4 ? ` and ${g.behind.length - 4} more` : ""}` : ""],
@@ -130,6 +131,16 @@ function gangs(job) {
     h("tbody", {}, g.members.slice(0, 400).map((m) => h("tr", { key: m.name }, h("td", { class: "clip" }, m.name), h("td", { class: "soft" }, m.subgroup || ""), h("td", {}, m.node ? h("a", { class: "link", href: nodeLink(m.node) }, m.node) : h("span", { class: "faint" }, "–")),
       h("td", { class: "num" }, m.gpus ? number(m.gpus) : ""), h("td", { title: m.message || null }, badge(m.phase), m.message && m.phase !== "Pending" && h("span", { class: "faint small" }, ` ${m.message}`)))))),
   g.members.length > 400 && h("p", { class: "in none" }, `and ${number(g.members.length - 400)} more`)) : h("p", { class: "in none" }, "No pods now.")));
+}
+
+/** What it asked for, held and used, and what that cost: the report of this job. */
+function hours(app, job, account) {
+  if (!account || !job.gpus) return null;
+  const { asked, held, used, useKnown } = account.gpuHours;
+  const path = ["reports", "job", job.namespace, job.kind, job.name];
+  return card("GPU hours", h("button", { class: "plain", title: "Save the report of this job", onclick: () => save(app, path, {}, "html") }, "report"), h("div", { class: "in" }, pairs([
+    ["Asked", number(asked)], ["Held", number(held)], ["Used", used === null ? "not known" : `${number(used)} (${percent(useKnown ? used / useKnown : 0)} of what is known)`],
+    ["Cost", account.cost === null ? "" : `${number(account.cost)} ${account.currency}`], ["Evicted", account.evictions ? `${account.evictions} times` : ""], ["Restarted", account.restarts ? `${account.restarts} times` : ""]])));
 }
 
 function labels(job) {

@@ -31,6 +31,7 @@ export function page(app) {
         h("div", { class: "head flat" }, h("h1", {}, "Overview"), h("span", { class: "sub" }, o.context)),
         trouble(overview.problem),
         o.state && !o.state.ok && h("p", { class: "banner bad" }, o.state.message),
+        (o.problems || []).map((text) => h("p", { class: "banner wait", key: text }, text)),
         others?.data && clusters(others.data.clusters),
         h("div", { class: "tiles" }, gpuTile(o), waitTile(o), jobsTile(o), cycleTile(o)),
         h("div", { class: "two" },
@@ -59,7 +60,7 @@ function gpuTile({ gpus, nodes, queues }) {
       h("div", { class: "value" }, number(gpus.allocated), h("small", {}, ` of ${number(gpus.total)}`)),
       h("div", { class: "grow" }), h("div", { class: "note" }, percent(gpus.allocated / (gpus.total || 1)))),
     parts(held, gpus.total),
-    h("div", { class: "note clip" }, [`${number(gpus.free)} free`, gpus.shared && `${number(gpus.shared)} shared`, plural(nodes.total, "node"), ...bad].filter(Boolean).join(" · ")));
+    h("div", { class: "note clip" }, [`${number(gpus.free)} free`, gpus.shared && `${number(gpus.shared)} shared`, gpus.utilization !== null && gpus.utilization !== undefined && `busy ${percent(gpus.utilization)}`, gpus.idle && `${number(gpus.idle)} idle`, plural(nodes.total, "node"), ...bad].filter(Boolean).join(" · ")));
 }
 
 function waitTile({ waiting }) {

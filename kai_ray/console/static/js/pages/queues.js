@@ -49,7 +49,7 @@ export function page(app, args) {
         trouble(list.problem),
         data.queues.length
           ? h("div", { class: `split${panel ? " open" : ""}` }, tree(data.queues, rows(), closed, chosen, resource, app), panel?.render(data))
-          : h("div", { class: "empty card" }, h("h2", {}, "No queues yet"), h("p", {}, "Make one: ", h("code", {}, "kai queue create NAME --gpu 8"))));
+          : h("div", { class: "empty card" }, data.problem || [h("h2", {}, "No queues yet"), h("p", {}, "Make one: ", h("code", {}, "kai queue create NAME --gpu 8"))]));
     },
     leave: () => panel?.leave(),
   };

@@ -1,6 +1,6 @@
 // Reports: who had how many GPU hours, how well they were used, what they cost; as a table and CSV.
 
-import { get } from "../api.js";
+import { get, save } from "../api.js";
 import { series } from "../charts/series.js";
 import { queueColour } from "../colour.js";
 import { h } from "../dom.js";
@@ -35,7 +35,7 @@ export function page(app, _args, query) {
       return h("div", { class: "stack" },
         h("div", { class: "head flat" }, h("h1", {}, "Usage"), r && h("span", { class: "sub" }, `${when(r.since)} to ${when(r.until)}`),
           h("div", { class: "right" }, segment("By", BY, asked.by, (by) => refine({ by: by === "queue" ? "" : by })), segment("Time span", SINCE, asked.since, (since) => refine({ since: since === "1d" ? "" : since })),
-            r && h("button", { class: "second", onclick: () => download(r) }, "CSV"))),
+            r && ["csv", "html"].map((format) => h("button", { class: "second", key: format, title: `Save this report as ${format.toUpperCase()}`, onclick: () => save(app, ["reports", "usage"], asked, format) }, format.toUpperCase())))),
         trouble(report.problem), !r && !report.problem && h("div", { class: "empty loading" }, "Loading…"),
         r && [figures(r), curves(r), table(r, asked.by, sort, (key) => ((sort = key), app.redraw())), (r.notes || []).filter(Boolean).map((text) => h("p", { class: "faint", key: text }, text))]);
     },
@@ -81,20 +81,4 @@ function table(r, by, sort, order) {
         h("i", { style: { width: `${(100 * row.gpuHoursHeld) / most}%` } }), row.usedPart !== null && h("b", { style: { width: `${((100 * row.gpuHoursHeld) / most) * row.usedPart}%` } })), h("span", { class: "num" }, number(row.gpuHoursHeld)))),
       h("td", { class: "num" }, percent(row.usedPart)), h("td", { class: "num soft" }, number(row.gpuHoursAsked)), h("td", { class: "num soft" }, number(row.hoursWaited)),
       ["started", "ended", "failed", "evicted"].map((key) => h("td", { key, class: `num ${row[key] ? "soft" : "faint"}` }, number(row[key]))), h("td", { class: "num" }, money(row.cost, r.currency)))))));
-}
-
-function download(r) {
-  const keys = ["name", "gpuHoursHeld", "gpuHoursUsed", "gpuHoursUseKnown", "gpuHoursAsked", "hoursWaited", "started", "ended", "failed", "evicted", "cost"];
-  const cell = (value) => {
-    const text = value === null || value === undefined ? "" : String(value);
-    // A leading sign would make a spreadsheet take a name for a formula.
-    const safe = typeof value === "string" && /^[=+\-@\t]/.test(text) ? `'${text}` : text;
-    return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
-  const text = [keys, ...r.rows.map((row) => keys.map((key) => row[key]))].map((row) => row.map(cell).join(",")).join("\r\n");
-  const a = document.createElement("a");
-  a.href = URL.createObjectURL(new Blob([`${text}\r\n`], { type: "text/csv" }));
-  a.download = `usage-by-${r.by}.csv`;
-  a.click();
-  setTimeout(() => URL.revokeObjectURL(a.href), 1000);
 }
