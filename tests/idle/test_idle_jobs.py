@@ -40,7 +40,8 @@ def test_an_idle_job_is_warned_then_suspended_and_starts_again_when_resumed() ->
         job = w.port.get(kinds.JOB, "lazy", "default")
         assert job["spec"]["suspend"] is True
         assert "below 5 % for 30 minutes" in job["metadata"]["annotations"][L.SUSPENDED_BY]
-        assert "kai job resume starts it again" in str(_explained(w, "lazy"))
+        why = str(_explained(w, "lazy"))
+        assert "kai job resume lazy" in why and "below 5 % for 30 minutes" in why
         assert [reason for reason, _ in w.told] == ["IdleWarning", "IdleSuspended"]
         assert w.running("busy") == 2 and w.idle("busy") == ""
         w.run(30)
