@@ -8,9 +8,9 @@ follow.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import rfc3339
@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 NEEDED = (R.QUEUE, R.NODE, R.POD_GROUP, R.POD)
 #: An API server says something about every kind at least this often.
 SILENT_S = 40.0
+#: Answers that are kept for who asks next.
+MOST_KEPT = 64
 #: How long somebody waits for boards that another is making.
 PATIENCE_S = 0.5
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,8 @@ class View:
         self.queues = runtime.informer(R.QUEUE)
         self.namespaces = runtime.informer(R.NAMESPACE)
         self.queues_version = 0
+        self._kept: dict[Hashable, tuple[Hashable, Any]] = {}
+        self._kept_lock = threading.Lock()
         self.queues.on_change(self._queue_changed)
         self.explaining = threading.Lock()
         """Held while a decision is made again for somebody: one at a time."""
@@ -92,6 +98,19 @@ class View:
 
     def _queue_changed(self, old: object, new: object) -> None:
         self.queues_version += 1
+
+    def kept(self, key: Hashable, version: Hashable, make: Callable[[], T]) -> T:
+        """The last answer to a question, as long as its version stands; shared by all viewers."""
+        with self._kept_lock:
+            known = self._kept.get(key)
+        if known is not None and known[0] == version:
+            return known[1]
+        made = make()
+        with self._kept_lock:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = (version, made)
+        return made
 
     @property
     def now_s(self) -> float:

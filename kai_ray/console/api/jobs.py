@@ -45,6 +45,7 @@ def jobs(ask: Ask) -> shapes.Jobs:
     order = _order(ask.text("sort"))
     view = ask.view
     seen = ask.sees(view)
+    version = view.jobs.version
     rows = view.jobs.rows()
     if seen is not None:
         rows = [row for row in rows if row.job.namespace in seen]
@@ -57,7 +58,7 @@ def jobs(ask: Ask) -> shapes.Jobs:
         matched=len(found),
         offset=offset,
         jobs=[row.shown for row in found[offset : offset + limit]],
-        facets=facets(rows),
+        facets=view.kept(("facets", seen), version, lambda: facets(rows)),
         problem=health.message,
     )
 

@@ -20,6 +20,8 @@ from kai_ray.sight.jobs import pods as P
 #: Whose a square is, where it is no queue's.
 FREE, NOT_OURS = -1, -2
 MOST_PROBLEMS = 20
+#: How often it is looked whether GPU data have grown old.
+STALE_LOOK_S = 10.0
 
 
 class Painter:
@@ -54,8 +56,15 @@ def nodes(ask: Ask) -> shapes.Nodes:
     """Every node, node-2 before node-10, with who has which of its GPUs."""
     ask.must_list(R.NODE)
     view = ask.view
+    seen = ask.sees(view)
+    # GPU data grow old without any change.
+    version = (view.jobs.version, view.nodes.version, view.now_s // STALE_LOOK_S)
+    return view.kept(("nodes", seen), version, lambda: _nodes(view, seen))
+
+
+def _nodes(view: View, seen: frozenset[str] | None) -> shapes.Nodes:
     view.jobs.rows()
-    painter = Painter(view, ask.sees(view))
+    painter = Painter(view, seen)
     rows = view.nodes.rows()
     racks: dict[str, list[str]] = defaultdict(list)
     shown: list[shapes.Node] = []
