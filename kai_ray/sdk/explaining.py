@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
 from kai_ray.cluster.clock import Clock
 from kai_ray.cluster.port import Port
@@ -78,20 +79,23 @@ def explain(port: Port, found: Found, clock: Clock | None = None) -> Explanation
     job = found.job
     verdicts = _verdicts(port, job, clock) if job is not None and job.gangs else []
     lines: list[str] = []
-    if job is not None:
+    suspended = job is not None and job.status == "Suspended"
+    if suspended:
+        lines = [_suspended(found), *_who_suspended(found)]
+    elif job is not None:
         for verdict in verdicts:
             for gang in verdict.gangs:
                 lines += _gang(gang, job)
         if verdicts and not lines:
             lines = ["its gang has not been looked at yet"]
-    without = "" if verdicts else _without_gang(found)
+    without = _suspended(found) if suspended else "" if verdicts else _without_gang(found)
     lines = lines or [without]
     if job is None or not any(g.pods for g in job.gangs):
         refused = _refused(port, found)
         lines += [f"  refused   {refused}"] * bool(refused)
     gangs = tuple(g for v in verdicts for g in v.to_dict()["gangs"])
     first = next((g for g in gangs if g["state"] == "Waiting"), gangs[0] if gangs else {})
-    reason = first.get("reason", "")
+    reason = "" if suspended else first.get("reason", "")
     return Explanation(
         kind=found.resource.kind,
         namespace=found.namespace,
@@ -106,9 +110,17 @@ def explain(port: Port, found: Found, clock: Clock | None = None) -> Explanation
     )
 
 
+def _suspended(found: Found) -> str:
+    return f"{found} is suspended: kai job resume {found.name} puts it back into its queue"
+
+
+def _who_suspended(found: Found) -> list[str]:
+    """The rule for idle jobs leaves word; a user's hand does not."""
+    word = (found.object["metadata"].get("annotations") or {}).get(L.SUSPENDED_BY)
+    return [f"  because   {word}"] if word else []
+
+
 def _without_gang(found: Found) -> str:
-    if found.job is not None and found.job.suspended:
-        return f"{found} is suspended: `kai job resume {found.name}` puts it back into its queue"
     return f"{found} has no gang yet: its operator has made no pods, or it is not ours"
 
 

@@ -148,6 +148,18 @@ def test_both_sides_of_a_reclaim_are_told(told: Told) -> None:
     assert document["evicted"]["rule"] == "Reclaimed"
 
 
+def test_a_suspended_job_says_that_it_is_and_not_that_pods_are_missing(told: Told) -> None:
+    told.submit(job("held", "vision", 2, 8))
+    told("job", "suspend", "held")
+    told.world.run_for(40)
+    text = told("explain", "held")
+    assert "suspended: kai job resume held" in text
+    assert "GangIncomplete" not in text and "exists yet" not in text
+    told("job", "resume", "held")
+    told.world.run_for(5)
+    assert "2 pods have a place" in told("explain", "held")
+
+
 def test_minimum_runtime_says_until_when(told: Told) -> None:
     told.submit(
         queue("lender", {"quota": 0, "limit": -1, "overQuotaWeight": 1}, reclaimMinRuntime="1h")
