@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.port import ApiError, Key, NotFound, Object, Resource, key_of
+from kai_ray.cluster.port import ApiError, Conflict, Key, NotFound, Object, Resource, key_of
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.cluster.suspension import annotation_patch, is_suspended, suspend_patch
 from kai_ray.controllers.merge_patch import unchanged
@@ -41,6 +41,8 @@ class Switch:
         name = workload["metadata"]["name"]
         called = f"{resource.kind} {name}"
         if is_suspended(resource, workload):
+            if names.RESUME_AT in (workload["metadata"].get("annotations") or {}):
+                raise Conflict(f"{called} is leaving for a moment already")
             return called
         obeys = can_suspend(resource, workload)
         patch = suspend_patch(resource, True) if obeys else annotation_patch(True)
@@ -82,9 +84,6 @@ class Switch:
         meta = workload["metadata"]
         notes = (patch.get("metadata") or {}).get("annotations") or {}
         notes = {**notes, names.SUSPENDED_BY: why[:_LONGEST], names.EVICTION_NOTICE: None}
-        # What is suspended for a moment only, to come back, now stays so.
-        if names.RESUME_AT in (meta.get("annotations") or {}):
-            notes[names.RESUME_AT] = None
         body = {**patch, "metadata": {**unchanged(workload), "annotations": notes}}
         space = meta.get("namespace") or ""
         answer = self._runtime.port.patch(resource, meta["name"], body, space)
