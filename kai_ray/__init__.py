@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from kai_ray.sdk.explaining import Explanation
     from kai_ray.sdk.forecast import Eta
     from kai_ray.sdk.happenings import Event, EventList
-    from kai_ray.sdk.job import Change, Job, JobList
+    from kai_ray.sdk.job import Job, JobList
+    from kai_ray.sdk.looks import Change
     from kai_ray.sdk.queue import Queue, QueueList, QueueOptions
     from kai_ray.sdk.scheduling import Scheduling, Topology, annotations, labels
     from kai_ray.sdk.status import Status
@@ -86,7 +87,7 @@ _HOMES = {
     "BadKubeconfig": "errors",
     "BatchJob": "workloads",
     "CannotSuspend": "errors",
-    "Change": "job",
+    "Change": "looks",
     "Client": "client",
     "Conflict": "errors",
     "Denied": "errors",

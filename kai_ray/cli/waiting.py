@@ -9,7 +9,8 @@ import click
 from kai_ray.cli.connect import Connection
 from kai_ray.sdk.applying import Submitted
 from kai_ray.sdk.client import Client
-from kai_ray.sdk.job import Job, Look
+from kai_ray.sdk.job import Job
+from kai_ray.sdk.looks import Look
 from kai_ray.sdk.pace import RealPace
 
 

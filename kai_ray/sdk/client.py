@@ -13,7 +13,8 @@ from kai_ray.cluster.port import AlreadyExists, Port
 from kai_ray.sdk import applying, clusters, rewriting, scheduling
 from kai_ray.sdk.errors import Conflict, InvalidManifest, NotFound
 from kai_ray.sdk.finding import find
-from kai_ray.sdk.job import Job, JobList, Look
+from kai_ray.sdk.job import Job, JobList
+from kai_ray.sdk.looks import Look
 from kai_ray.sdk.pace import EmbeddedPace, Pace, RealPace
 from kai_ray.sdk.progress import Progress, watched
 from kai_ray.sdk.queue import NEW, Queue, QueueList, QueueOptions, queue_spec

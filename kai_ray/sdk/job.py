@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,10 @@ from kai_ray.podgrouper.outcome import outcome
 from kai_ray.sdk import html
 from kai_ray.sdk.errors import JobDeleted, WaitTimeout
 from kai_ray.sdk.finding import Found
+from kai_ray.sdk.looks import Change, Look, change_of
 from kai_ray.sdk.patience import Patience, seconds
 from kai_ray.sdk.status import Status
 from kai_ray.sdk.telling import told
-from kai_ray.sight.jobs import listing
 
 if TYPE_CHECKING:
     from kai_ray.sdk.aio import AsyncJob
@@ -29,38 +28,6 @@ if TYPE_CHECKING:
     from kai_ray.sdk.waiting import Until
 
 COLUMNS = ("NAME", "KIND", "QUEUE", "GPUS", "READY", "STATUS", "REASON", "POS")
-
-
-@dataclass(frozen=True)
-class Look:
-    """What one look at a job found: its object, and its row where it has a gang."""
-
-    status: Status
-    row: listing.Job | None
-    object: Object
-
-
-@dataclass(frozen=True)
-class Change:
-    """What `Job.changes` tells: where the job stands now, for what it waits, and its place.
-
-    >>> job = kai.submit(kai_ray.BatchJob("short", image="busybox", gpus=1), queue="vision")
-    >>> [change.status.value for change in job.changes()][-2:]
-    ['Running', 'Succeeded']
-    """
-
-    status: Status
-    reason: str
-    message: str
-    position: int | None
-
-
-def change_of(found: Look) -> Change:
-    """What a look says to one who follows."""
-    row = found.row
-    if row is None or not found.status.queued:
-        return Change(found.status, "", "", None)
-    return Change(found.status, row.reason, row.message, row.position)
 
 
 class Job:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kai_ray.sdk.errors import Unreachable
 
 if TYPE_CHECKING:
-    from kai_ray.sdk.job import Job, Look
+    from kai_ray.sdk.job import Job
+    from kai_ray.sdk.looks import Look
 
 #: A server that does not answer for so long is an error, also to one who has time.
 OUTAGE_S = 300.0

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from kai_ray.sdk.job import Job, Look
+    from kai_ray.sdk.job import Job
+    from kai_ray.sdk.looks import Look
 
 
 class Progress(Protocol):

@@ -18,6 +18,7 @@ import kai_ray
 SECTIONS = {
     "client": "Connecting and submitting",
     "job": "Jobs",
+    "looks": "What changes",
     "status": "Where a job stands",
     "explaining": "Why a job waits",
     "forecast": "When a job starts",

@@ -13,7 +13,8 @@ from kai_ray.sdk.patience import Patience, seconds
 from kai_ray.sdk.status import Status
 
 if TYPE_CHECKING:
-    from kai_ray.sdk.job import Job, Look
+    from kai_ray.sdk.job import Job
+    from kai_ray.sdk.looks import Look
     from kai_ray.sdk.progress import Progress
 
 Until = Literal["decided", "started", "ended"]
