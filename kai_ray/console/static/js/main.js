@@ -163,6 +163,7 @@ async function askAgain() {
 
 keys.start();
 keys.bind("?", "this list", help, "app");
+keys.bind("Ctrl K", "find a job, queue or node", () => false, "app"); // named here, heard below
 keys.bind("t", "light, dark or as the system has it", () => turnTheme(app), "app");
 addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.key !== "k" || !app.session?.signedIn) return;
