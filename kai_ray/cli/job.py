@@ -56,7 +56,7 @@ def _switch(names: Sequence[str], on: bool, dry_run: str) -> None:
         if switch(connection.port, found, on, dry_run):
             click.echo(f"{found} {'suspended' if on else 'resumed'}{tail(dry_run)}")
         else:
-            click.echo(f"{found} is {'suspended' if on else 'not suspended'} already")
+            click.echo(f"{found} {'is suspended already' if on else 'is not suspended'}")
 
 
 @job.command("delete")

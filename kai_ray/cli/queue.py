@@ -208,7 +208,7 @@ def drain(names: tuple[str, ...], deadline: str, dry_run: str) -> None:
     notes = {L.QUEUE_PAUSED: "true", L.DRAIN_DEADLINE: until, L.DRAINED: None}
     for name in names:
         _patch(name, {"metadata": {"annotations": notes}}, dry_run)
-        click.echo(f"queue/{name} drained at {until}{tail(dry_run)}")
+        click.echo(f"queue/{name} starts nothing new and is empty at {until}{tail(dry_run)}")
 
 
 @queue.command("resume")

@@ -265,6 +265,14 @@ def _placed_now(cycle: Cycle, row: int) -> int:
     return int((gang[cycle.plan.bind_task] == row).sum())
 
 
+def _counted(pods: int) -> str:
+    return "1 pod" if pods == 1 else f"{pods} pods"
+
+
+def _in_places(pods: int) -> str:
+    return f"{_counted(pods)} {'has' if pods == 1 else 'have'} a place"
+
+
 def _state(
     group: Object, figures: list[int], verdict: Verdict | None, placed_now: int
 ) -> tuple[str, str, str]:
@@ -275,12 +283,12 @@ def _state(
     if placed_now:
         if said.get("reason") == "BackingOff":
             return "Waiting", "BackingOff", str(said.get("message"))
-        return "Starting", "", f"{placed_now} pods fit now and start with the next cycle"
+        return "Starting", "", f"{_counted(placed_now)} can start with the next cycle"
     if placed and verdict is not None:
-        text = f"{placed} pods have a place; the others wait: {verdict.message}"
+        text = f"{_in_places(placed)}; the others wait: {verdict.message}"
         return "Growing", verdict.word, text
     if placed:
-        return "Running", "", f"{placed} pods have a place, {figures[f.RUNNING]} run"
+        return "Running", "", f"{_in_places(placed)}, {figures[f.RUNNING]} running"
     if figures[f.SUCCEEDED]:
         count = figures[f.SUCCEEDED]
         return "Finished", "", f"{count} {'pod has' if count == 1 else 'pods have'} succeeded"

@@ -99,8 +99,9 @@ def job_report(
     reader: HistoryReader, job: JobRow, now_s: float, prices: Prices | None = None
 ) -> JobReport:
     """Raises HistoryError."""
-    until_s = min(now_s, job.ended_s) if job.ended_s is not None else now_s
     events = reader.events(job.uid)
+    # Events are written at once, samples less often: the life of a job may be ahead of them.
+    until_s = max([now_s, *(e.at_s for e in events[-1:])]) if job.ended_s is None else job.ended_s
     life = lifetime(events, until_s)
     cost = Cost(prices)
     types: dict[str, float] = {}

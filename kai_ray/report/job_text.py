@@ -30,6 +30,7 @@ def _head(report: JobReport) -> str:
         ("GPUs", f"{job.gpus:g}"),
         ("Created", f"{moment(job.created_s)} UTC"),
         ("Ended", f"{moment(job.ended_s)} UTC" if job.ended_s is not None else ""),
+        ("Counted", f"up to {moment(report.until_s)} UTC" if job.ended_s is None else ""),
         ("Waited", spoken(report.waited_s)),
         ("Ran", spoken(report.ran_s)),
         ("Suspended", spoken(report.suspended_s) if report.suspended_s else ""),

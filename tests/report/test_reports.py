@@ -87,6 +87,14 @@ def test_a_job_that_still_runs_is_counted_up_to_now() -> None:
     assert (report.ran_s, report.cost, report.used_hours) == (600, None, None)
     assert report.runs[0].ended == ""
     assert "runs" in job_text(report)
+    assert "Counted:    up to " in job_text(report)
+
+
+def test_a_job_that_has_news_since_the_last_sample_is_counted_up_to_them() -> None:
+    job = row(state="waiting", outcome="")
+    events = [event("created", 0), event("started", 60), event("evicted", 660, "Reclaimed")]
+    report = job_report(Written([job], {"u1": events}).as_reader(), job, START_S + 30)
+    assert (report.waited_s, report.ran_s) == (60, 600)
 
 
 def test_a_job_that_never_was_and_one_whose_youth_is_forgotten() -> None:
