@@ -17,7 +17,8 @@ color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-se
 h1{font-size:24px;margin:0 0 4px;letter-spacing:-.01em;overflow-wrap:anywhere}
 h2{font-size:16px;margin:36px 0 10px}
 .sub{color:var(--soft);margin:0 0 20px}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(190px,45%),1fr));gap:12px;margin:20px 0}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(190px,45%),1fr));
+gap:12px;margin:20px 0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
 .card b{display:block;font-size:21px;font-weight:600;white-space:nowrap;
 font-variant-numeric:tabular-nums}
