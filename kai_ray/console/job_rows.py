@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kai_ray.api import labels as L
 from kai_ray.cluster.port import Object
 from kai_ray.console import shapes
-from kai_ray.sight.jobs.listing import Job
+from kai_ray.sight.jobs.listing import ENDED, Job
 
 FACETS = ("state", "queue", "kind", "namespace", "reason", "user")
 
@@ -63,8 +63,20 @@ def shown(job: Job, groups: list[Object], owner: Object | None) -> shapes.Job:
         wanted=job.wanted,
         created=job.created,
         started_at=max((n.get(L.LAST_START) or "" for n in notes), default=""),
+        ended_at=_ended_at(groups) if job.status in ENDED else "",
         nodes=len(job.nodes),
         evicted=shapes.Evicted(job.evicted.rule, job.evicted.message, job.evicted.since)
         if job.evicted
         else None,
     )
+
+
+def _ended_at(groups: list[Object]) -> str:
+    """When the last gang of a job that has ended did; empty if none says so."""
+    found = (
+        condition.get("lastTransitionTime") or ""
+        for group in groups
+        for condition in (group.get("status") or {}).get("conditions") or ()
+        if condition["type"] == "Finished" and condition["status"] == "True"
+    )
+    return max(found, default="")

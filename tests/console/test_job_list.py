@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 
@@ -35,6 +36,14 @@ def test_who_waits_comes_first_in_the_order_of_the_queue(world: World) -> None:
     assert states == ["Waiting"] * 6 + ["Running"] * 4 + ["Succeeded"] * 2
     positions = [job["position"] for job in jobs[:6]]
     assert positions == sorted(positions) and positions[0] == 1
+
+
+def test_who_has_ended_ran_to_its_end_and_not_until_now(world: World) -> None:
+    jobs = world.get("/jobs")["jobs"]
+    assert {job["endedAt"] for job in jobs if job["state"] != "Succeeded"} == {""}
+    for job in jobs[-2:]:
+        ran = datetime.fromisoformat(job["endedAt"]) - datetime.fromisoformat(job["startedAt"])
+        assert 4 <= ran.total_seconds() <= 8
 
 
 def test_all_words_of_a_search_must_occur(world: World) -> None:

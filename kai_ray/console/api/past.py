@@ -121,6 +121,7 @@ def detail(view: View, row: PastRow) -> shapes.JobDetail:
         wanted=0,
         created=rfc3339(row.created_s),
         started_at=rfc3339(row.started_s) if row.started_s is not None else "",
+        ended_at=rfc3339(row.ended_s) if row.ended_s is not None else "",
         nodes=0,
         labels={},
         gangs=[],

@@ -30,6 +30,7 @@ class Job(Shape):
     wanted: int
     created: str
     started_at: str
+    ended_at: str  # empty while it has not ended
     nodes: int
     evicted: Evicted | None = None
     position: int | None = None

@@ -92,7 +92,8 @@ function choice(field, all, counts, asked, change) {
 
 function line(job) {
   if (!job) return h("div", { class: "blank", style: GRID });
-  const ran = job.startedAt && !["Waiting", "Suspended"].includes(job.state) ? shortSpan((seconds(job.endedAt) || now()) - seconds(job.startedAt)) : "";
+  const end = job.endedAt ? seconds(job.endedAt) : ["Running", "Starting"].includes(job.state) ? now() : null;
+  const ran = job.startedAt && end !== null ? shortSpan(end - seconds(job.startedAt)) : "";
   const grown = age(job.created);
   return h("div", { style: GRID },
     h("a", { class: "clip name", href: jobLink(job), title: `${job.namespace}/${job.name}`, tabindex: "-1" }, job.name), queueTag(job.queue), h("span", { class: "soft clip" }, job.kind), badge(job.evicted && job.state === "Waiting" ? "Evicted" : job.state),
