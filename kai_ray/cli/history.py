@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +15,8 @@ from kai_ray.cli import history_file
 from kai_ray.cli.failures import USAGE, Failure
 
 _WHAT = ("jobs", "events", "spent", "queues", "nodes", "cluster")
+#: Written as it happens; figures and sums come with the next sample.
+_AT_ONCE = ("jobs", "events")
 _history = click.option(
     "--history",
     type=click.Path(path_type=Path),
@@ -79,6 +83,8 @@ def export(
     write = exporting.write_csv if form == "csv" else exporting.write_json
     try:
         window = _window(reader.about().last_s, since, until, step)
+        if what in _AT_ONCE and not until:
+            window = replace(window, until_s=math.inf)
         with _target(to) as target:
             write(exporting.WHAT[what](reader, window), target)
     except HistoryError as error:

@@ -55,6 +55,16 @@ def test_csv_and_json_say_the_same(folder: Path, what: str) -> None:
                 assert row[name] == value
 
 
+def test_what_happened_since_the_last_sample_is_exported_too(tmp_path: Path) -> None:
+    with World("1x4", tmp_path) as w:
+        w.queue("team", 4)
+        w.run(31)
+        w.job("new", "team", pods=2, seconds=100)
+        w.run(5)
+        for what in ("jobs", "events"):
+            assert "new" in kai("export", what, "--history", tmp_path).stdout
+
+
 def test_what_is_exported_is_what_happened(folder: Path) -> None:
     jobs = json.loads(kai("export", "jobs", "--history", folder, "--format", "json").stdout)
     assert {job["name"] for job in jobs} == {f"job-{n}" for n in range(4)}
