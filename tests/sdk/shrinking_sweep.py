@@ -3,14 +3,16 @@
 Run by the Python of Ray's environment: `shrinking_sweep.py SWEEP TRIALS`.
 """
 
+import importlib
 import runpy
 import sys
 import threading
 import time
 from typing import Any
 
-import ray  # type: ignore
-from ray.cluster_utils import Cluster  # type: ignore
+# Type checkers do not know them: they are in that environment alone.
+ray: Any = importlib.import_module("ray")
+Cluster: Any = importlib.import_module("ray.cluster_utils").Cluster
 
 
 def main() -> None:
