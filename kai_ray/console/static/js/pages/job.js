@@ -70,7 +70,7 @@ function overview(app, job, phases, why, use, account) {
       tile("GPUs", number(job.gpus), job.nodes ? `on ${plural(job.nodes, "node")}` : "not placed"),
       tile(ENDED.includes(job.state) ? "Pods" : "Pods running", ENDED.includes(job.state) ? number(job.wanted) : h("span", {}, number(job.running), h("small", {}, ` of ${number(job.wanted)}`)), `priority ${job.priority}${job.user ? ` · ${job.user}` : ""}`),
       tile("Waited", span(spent.waiting || 0), spent.away ? `and ${span(spent.away)} away for others` : job.position ? `place ${job.position} in its queue` : "in total"),
-      tile(ENDED.includes(job.state) ? "Ran" : "Running", span(spent.running || 0), job.startedAt ? `since ${when(job.startedAt)}` : `created ${age(job.created)} ago`)),
+      tile(job.state === "Running" ? "Running" : "Ran", span(spent.running || 0), job.startedAt && job.state === "Running" ? `since ${when(job.startedAt)}` : `created ${age(job.created)} ago`)),
     card("Timeline", h("div", { class: "legend" }, Object.entries(COLOURS).filter(([p]) => spent[p]).map(([p, c]) => h("span", { key: p }, dot(c), p))), h("div", { class: "in" }, phaseBand(phases, job.timeline))),
     h("div", { class: "two", key: "two" },
       h("div", { class: "stack" }, gpuUse(job, use), gangs(job)),

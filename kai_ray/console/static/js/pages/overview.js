@@ -37,7 +37,7 @@ export function page(app) {
         h("div", { class: "two" },
           h("div", { class: "stack" },
             card("Queues", bulletLegend(), queues(o)),
-            card("GPUs over time", past.range(), h("div", { class: "in" }, past.chart(o)))),
+            card("GPUs over time", h("div", { class: "legend" }, [["var(--accent)", "held"], ["var(--wait)", "asked for"]].map(([c, t]) => h("span", { key: t }, dot(c), t)), past.range()), h("div", { class: "in" }, past.chart(o)))),
           h("div", { class: "stack" },
             card("Why jobs wait", null, reasons(o.waiting)),
             card("Waiting longest", h("a", { class: "link", href: link(["jobs"], { state: "Waiting" }) }, "all that wait"), longest(oldest.data)),

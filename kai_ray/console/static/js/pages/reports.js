@@ -33,7 +33,7 @@ export function page(app, _args, query) {
     render() {
       const r = report.data;
       return h("div", { class: "stack" },
-        h("div", { class: "head flat" }, h("h1", {}, "Usage"), r && h("span", { class: "sub" }, `${when(r.since)} to ${when(r.until)}`),
+        h("div", { class: "head flat" }, h("h1", {}, "Usage"), r && h("span", { class: "sub" }, `since ${when(r.since)}`),
           h("div", { class: "right" }, segment("By", BY, asked.by, (by) => refine({ by: by === "queue" ? "" : by })), segment("Time span", SINCE, asked.since, (since) => refine({ since: since === "1d" ? "" : since })),
             r && ["csv", "html"].map((format) => h("button", { class: "second", key: format, title: `Save this report as ${format.toUpperCase()}`, onclick: () => save(app, ["reports", "usage"], asked, format) }, format.toUpperCase())))),
         trouble(report.problem), !r && !report.problem && h("div", { class: "empty loading" }, "Loading…"),
@@ -52,7 +52,7 @@ function figures(r) {
     tile("GPU hours held", number(t.gpuHoursHeld), r.gpuHoursOfCluster ? `${percent(t.gpuHoursHeld / r.gpuHoursOfCluster)} of ${number(r.gpuHoursOfCluster)} there were` : ""),
     tile("Used of those", part === null ? "–" : percent(part), part === null ? "The use is not known." : `${number(t.gpuHoursUsed)} hours of work`),
     tile("Waited", number(t.hoursWaited), `hours of jobs; ${plural(t.started, "start")}, ${plural(t.evicted, "eviction")}`),
-    tile("Cost", money(t.cost, r.currency), t.cost === null || t.cost === undefined ? "No prices are given." : `${plural(t.ended, "job")} ended, ${number(t.failed)} failed`));
+    tile("Cost", money(t.cost, r.currency), t.cost === null || t.cost === undefined ? "No prices are given (--price)." : `${plural(t.ended, "job")} ended, ${number(t.failed)} failed`));
 }
 
 function curves(r) {
@@ -64,7 +64,7 @@ function curves(r) {
   return card("GPUs over time", h("div", { class: "legend" }, [["var(--soft)", "there are"], ["var(--accent)", "held"], ["var(--good)", "used"]].map(([c, t]) => h("span", { key: t }, dot(c), t))),
     h("div", { class: "in" }, series({
       key: "usage", rows, height: 170,
-      lines: [{ key: "gpus", name: "there are", colour: "var(--soft)", dash: "3 3", step: true }, { key: "held", name: "held", colour: "var(--accent)", area: true, step: true }, { key: "used", name: "used", colour: "var(--good)", area: true }],
+      lines: [{ key: "gpus", name: "there are", colour: "var(--soft)", dash: "3 3", step: true }, { key: "held", name: "held", colour: "var(--accent)", area: true, step: true }, { key: "used", name: "used", colour: "var(--good)", area: true, step: true }],
     })));
 }
 
