@@ -392,7 +392,7 @@ class Job:
             self.name,
             self.kind,
             row.queue if row else "",
-            html.amount(row.gpus) if row else "",
+            html.amount(row.gpus) if last and row and not last.status.ended else "",
             f"{row.running}/{row.wanted}" if row else "",
             str(last.status) if last else "",
             row.reason if row else "",

@@ -160,6 +160,13 @@ def test_a_suspended_job_says_that_it_is_and_not_that_pods_are_missing(told: Tol
     assert "2 pods have a place" in told("explain", "held")
 
 
+def test_who_has_ended_holds_and_wants_no_gpus(told: Told) -> None:
+    told.submit(job("brief", "vision", 2, 8, annotations={"kai.scheduler/sim-run-time": "1s"}))
+    assert re.search(r"brief +vision +Job +16 ", told("get", "jobs"))
+    told.world.run_for(10)
+    assert re.search(r"brief +vision +Job +- +0/2 +Succeeded", told("get", "jobs"))
+
+
 def test_minimum_runtime_says_until_when(told: Told) -> None:
     told.submit(
         queue("lender", {"quota": 0, "limit": -1, "overQuotaWeight": 1}, reclaimMinRuntime="1h")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kai_ray.cli import output
 from kai_ray.cli.output import Column
-from kai_ray.sight.jobs.listing import Job
+from kai_ray.sight.jobs.listing import ENDED, Job
 
 COLUMNS: tuple[Column[Job], ...] = (
     Column("NAME", lambda j: j.name),
     Column("QUEUE", lambda j: j.queue),
     Column("KIND", lambda j: j.kind),
-    Column("GPUS", lambda j: output.number(j.gpus)),
+    Column("GPUS", lambda j: "" if j.status in ENDED else output.number(j.gpus)),
     Column("READY", lambda j: f"{j.running}/{j.wanted}"),
     Column("STATUS", lambda j: j.status),
     Column("REASON", lambda j: j.reason),

@@ -97,6 +97,6 @@ function line(job) {
   const grown = age(job.created);
   return h("div", { style: GRID },
     h("a", { class: "clip name", href: jobLink(job), title: `${job.namespace}/${job.name}`, tabindex: "-1" }, job.name), queueTag(job.queue), h("span", { class: "soft clip" }, job.kind), badge(job.evicted && job.state === "Waiting" ? "Evicted" : job.state),
-    h("span", { class: "soft clip" }, job.state === "Running" ? "" : reason(job.reason, job.message)), h("span", { class: "num" }, job.position || ""), h("span", { class: "num" }, number(job.gpus)),
+    h("span", { class: "soft clip" }, job.state === "Running" ? "" : reason(job.reason, job.message)), h("span", { class: "num" }, job.position || ""), h("span", { class: "num" }, ["Succeeded", "Failed"].includes(job.state) ? "" : number(job.gpus)),
     h("span", { class: `num ${job.running < job.wanted ? "soft" : ""}` }, `${job.running}/${job.wanted}`), h("span", { class: "num faint" }, job.priority), h("span", { class: "num soft" }, ran), h("span", { class: "num faint", title: when(job.created) }, grown));
 }
