@@ -130,6 +130,9 @@ _POLICIES = (
     ("Max run time", L.MAX_RUN_TIME),
     ("Idle jobs", L.IDLE_JOBS),
     ("Protected hours", L.PROTECTED_HOURS),
+    ("Notifies", L.NOTIFY),
+    ("Notifies of", L.NOTIFY_ON),
+    ("Long waits are", L.NOTIFY_AFTER),
 )
 _RUNTIMES = (
     ("Min runtime, preempt", "preemptMinRuntime"),
@@ -144,13 +147,24 @@ def policies(queue: Queue, all_queues: Sequence[Queue]) -> list[tuple[str, str]]
     while path[-1].parent in by_name and len(path) <= len(by_name):
         path.append(by_name[path[-1].parent])
     found = [
-        (title, _first(path, lambda q, key=key: q.annotations.get(key))) for title, key in _POLICIES
+        (title, _first(path, lambda q, key=key: _shown(key, q.annotations.get(key))))
+        for title, key in _POLICIES
     ]
     found.append(("Reserved GPUs", str(queue.annotations.get(L.RESERVED_GPUS) or "")))
     for title, key in _RUNTIMES:
         stated = _first(path, lambda q, key=key: (q.object.get("spec") or {}).get(key))
         found.append((title, stated))
     return found
+
+
+def _shown(key: str, text: str | None) -> str | None:
+    """As it is written; of addresses that are told the host alone, since the rest is a password."""
+    if key != L.NOTIFY or not text or "://" not in text:
+        return text
+    from kai_ray.sight.notify.address import label
+
+    told = (part.strip() for part in text.split(","))
+    return ", ".join(label(part) if "://" in part else part for part in told)
 
 
 def _first(path: Sequence[Queue], stated: Callable[[Queue], object]) -> str:

@@ -290,6 +290,13 @@ def test_a_node_that_is_down_or_cordoned_says_so() -> None:
     assert nodes.node(down, []).state == "NotReady,Cordoned"
 
 
+def test_a_queue_shows_who_is_told_and_no_address_that_is_a_password() -> None:
+    notes = {L.NOTIFY: "ops, https://hooks.slack.com/services/T0/B0/s3cret", L.NOTIFY_ON: "idle"}
+    rows = queues.build([{"metadata": {"name": "top", "annotations": notes}, "spec": {}}])
+    shown = dict(queues.policies(rows[0], rows))
+    assert shown["Notifies"] == "ops, hooks.slack.com" and shown["Notifies of"] == "idle"
+
+
 def test_a_queue_shows_what_it_inherits_and_from_whom() -> None:
     def queue(name: str, parent: str, notes: dict[str, str], **spec: str) -> dict[str, Any]:
         return {
