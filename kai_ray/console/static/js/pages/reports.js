@@ -49,7 +49,7 @@ function figures(r) {
   const t = r.total;
   const part = usedPart(t);
   return h("div", { class: "tiles four", key: "tiles" },
-    tile("GPU hours held", number(t.gpuHoursHeld), r.gpuHoursOfCluster ? `${percent(t.gpuHoursHeld / r.gpuHoursOfCluster)} of ${number(r.gpuHoursOfCluster)} there were` : ""),
+    tile("GPU hours held", number(t.gpuHoursHeld), r.gpuHoursOfCluster ? `${percent(Math.min(1, t.gpuHoursHeld / r.gpuHoursOfCluster))} of ${number(r.gpuHoursOfCluster)} there were` : ""),
     tile("Used of those", part === null ? "–" : percent(part), part === null ? "The use is not known." : `${number(t.gpuHoursUsed)} hours of work`),
     tile("Waited", number(t.hoursWaited), `hours of jobs; ${plural(t.started, "start")}, ${plural(t.evicted, "eviction")}`),
     tile("Cost", money(t.cost, r.currency), t.cost === null || t.cost === undefined ? "No prices are given (--price)." : `${plural(t.ended, "job")} ended, ${number(t.failed)} failed`));
