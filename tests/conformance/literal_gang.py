@@ -97,6 +97,10 @@ class Job:
         spare = [self.held(leaf) - least for leaf, least in self.leaf_minimum.items()]
         return 0 if min(spare) < 0 else 2 if max(spare) > 0 else 1
 
+    def torn(self) -> bool:
+        """Whether it holds pods, but not its minimum."""
+        return any(map(self.held, self.leaf_minimum)) and not self.met(self.data["subgroups"])
+
     def order(self) -> tuple[Any, ...]:
         age = self.data["created_age_seconds"]
         return (-self.data["priority"], self.elastic(), -age, self.data["name"])

@@ -74,6 +74,7 @@ class Sequential:
     def run(self) -> dict[str, TaskNow]:
         """The state of every task after the action."""
         tried = [job for job in self.jobs if self._is_tried(job)]
+        self._repair([job for job in tried if job.torn()])
         while tried:
             job = self.queues.best(tried)
             tried.remove(job)
@@ -84,6 +85,12 @@ class Sequential:
             for job in self.jobs
             for task in job.data["tasks"]
         }
+
+    def _repair(self, torn: list[Job]) -> None:
+        """Our rule, not KAI's: who holds a part of its minimum gets the rest before all others."""
+        for job in sorted(torn, key=Job.order):
+            while job.elastic() == 0 and self._try(job):
+                pass
 
     def _is_tried(self, job: Job) -> bool:
         waits = any(job.waiting(leaf) for leaf in job.leaf_minimum)
