@@ -35,7 +35,8 @@ class Terminal:
             stdin=side,
             stdout=side,
             stderr=side,
-            env=dict(env),
+            # Whoever runs the tests may say how wide their own terminal is.
+            env={k: v for k, v in env.items() if k not in ("COLUMNS", "LINES")},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
