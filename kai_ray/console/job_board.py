@@ -18,10 +18,11 @@ from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import Key, Object, Resource, key_of
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.cluster.suspension import SUSPEND, is_suspended
+from kai_ray.cluster.wrappers import Name, wrapper
 from kai_ray.console.job_rows import JobRow, shown
 from kai_ray.sight.jobs import pods as P
 from kai_ray.sight.jobs.listing import Job, job_of
-from kai_ray.sight.jobs.owners import DEEPEST, SERIES, Name, controlled, owner_of
+from kai_ray.sight.jobs.owners import controlled, owner_of
 
 #: Kinds whose own status says how a job stands; those with a switch are listed while suspended.
 OWNERS: tuple[Resource, ...] = (
@@ -125,8 +126,7 @@ class JobBoard:
         return self._members(key_of(group))
 
     def owner(self, row: JobRow) -> Object | None:
-        found = self._known(_name(row.job))
-        return found[1] if found else None
+        return self._object(_name(row.job))
 
     def waiting(self) -> Counter[str]:
         """Waiting jobs by queue, those of the queues below not counted."""
@@ -155,7 +155,7 @@ class JobBoard:
     def _refresh(self) -> bool:
         """Makes the rows of what has changed; whether anything has."""
         owners = drained(self._changed_owners)
-        jobs = {self._top(name) for name in owners} | owners
+        jobs = {wrapper(name, self._object) for name in owners} | owners
         for key in drained(self._changed_groups):
             before = self._group_jobs.get(key)
             if before is not None:
@@ -165,7 +165,7 @@ class JobBoard:
                 self._forget(key, before)
                 continue
             api_version, kind, name = owner_of(group)
-            now = self._top((api_version, kind, key.namespace, name))
+            now = wrapper((api_version, kind, key.namespace, name), self._object)
             if now != before:
                 self._forget(key, before)
                 self._group_jobs[key] = now
@@ -213,30 +213,15 @@ class JobBoard:
             for place, row in enumerate(line, 1):
                 row.shown.position = place
 
-    def _top(self, name: Name) -> Name:
-        """The workload that the user wrote: a TrainJob for its JobSet."""
-        for _ in range(DEEPEST):
-            known = self._known(name)
-            if known is None:
-                return name
-            above = next(
-                (
-                    (r["apiVersion"], r["kind"], name[2], r["name"])
-                    for r in known[1]["metadata"].get("ownerReferences") or []
-                    if r.get("controller") and r["kind"] not in SERIES
-                ),
-                None,
-            )
-            if above is None or self._known(above) is None:
-                return name
-            name = above
-        return name
-
     def _known(self, name: Name) -> tuple[Resource, Object] | None:
         resource = R.BY_KIND.get((name[0], name[1]))
         informer = self._informers.get(resource) if resource else None
         obj = informer.get(name[3], name[2]) if informer else None
         return (resource, obj) if resource and obj is not None else None
+
+    def _object(self, name: Name) -> Object | None:
+        found = self._known(name)
+        return found[1] if found else None
 
     def _present(self, resource: Resource, keys: Iterable[Key]) -> Iterator[Object]:
         informer = self._informers[resource]

@@ -8,6 +8,7 @@ from kai_ray.api import labels as names
 from kai_ray.cluster.clock import rfc3339
 from kai_ray.cluster.informer import Informer
 from kai_ray.cluster.port import Object, key_of
+from kai_ray.cluster.wrappers import Known
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.events import Events
 from kai_ray.controllers.owners import called
@@ -24,7 +25,12 @@ NOTICED = "EvictionNotice"
 
 
 def tell_evicted(
-    events: Events, groups: Informer, victim: Victim | Notice, count: int, group: Object
+    events: Events,
+    groups: Informer,
+    workloads: Known,
+    victim: Victim | Notice,
+    count: int,
+    group: Object,
 ) -> None:
     """Events on both sides: the gang and the user's own object."""
     pods = f"{count} pod" + ("s" if count > 1 else "")
@@ -34,7 +40,8 @@ def tell_evicted(
     other = groups.get(key.name, key.namespace) if key is not None else None
     if other is not None:
         leave = "leaves" if count == 1 else "leave"
-        text = f"{pods} of {called(group)} {leave} for it ({rule}); their room is kept for it"
+        whose = called(group, workloads)
+        text = f"{pods} of {whose} {leave} for it ({rule}); their room is kept for it"
         events.tell(other, "VictimsEvicted", text)
 
 

@@ -20,6 +20,7 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import epoch, rfc3339
 from kai_ray.cluster.port import ApiError, Key, Object, Write
 from kai_ray.cluster.runtime import Runtime
+from kai_ray.cluster.wrappers import cached
 from kai_ray.controllers.conditions import condition, merged
 from kai_ray.controllers.config import ControlConfig
 from kai_ray.controllers.departures import Departures
@@ -60,6 +61,7 @@ class Evictor:
     def setup(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._groups = runtime.informer(kinds.POD_GROUP)
+        self._workloads = cached(runtime)
 
     # ------------------------------------------------------------------ the pace
 
@@ -112,7 +114,7 @@ class Evictor:
 
     def _called(self, key: Key) -> str:
         group = self._groups.get(key.name, key.namespace)
-        return called(group) if group is not None else key.name
+        return called(group, self._workloads) if group is not None else key.name
 
     def _notice(self, encoded: Encoded, victim: Victim) -> Notice | None:
         """What a victim is told that gets time; None for one that goes now."""
@@ -266,7 +268,8 @@ class Evictor:
         else:
             gone = self._departures.surplus(victim.pods, victim.message)
         if gone:
-            tell_evicted(self._events, self._groups, victim, len(gone), group)
+            found = (self._groups, self._workloads)
+            tell_evicted(self._events, *found, victim, len(gone), group)
         left = set(gone)
         return [task for task, ref in zip(victim.tasks, victim.pods, strict=True) if ref in left]
 

@@ -25,6 +25,7 @@ from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.clock import epoch, rfc3339
 from kai_ray.cluster.port import Key, Object, key_of
 from kai_ray.cluster.runtime import Runtime
+from kai_ray.cluster.wrappers import cached
 from kai_ray.controllers.departures import Departures
 from kai_ray.controllers.drains import Drains
 from kai_ray.controllers.events import Events
@@ -76,6 +77,7 @@ class Notices:
         self._pods.on_change(self._pod_seen)
         self._groups = runtime.informer(kinds.POD_GROUP)
         self._groups.on_change(self._group_seen)
+        self._workloads = cached(runtime)
 
     def _pod_seen(self, old: Object | None, new: Object | None) -> None:
         if not self._known:
@@ -242,7 +244,8 @@ class Notices:
         else:
             gone = self._departures.surplus(refs, notice.message, grace_s)
         if first and gone:
-            tell_evicted(self._events, self._groups, final, len(gone), group)
+            found = (self._groups, self._workloads)
+            tell_evicted(self._events, *found, final, len(gone), group)
         return _LOOK_AGAIN_S
 
     def _take_back(

@@ -11,6 +11,7 @@ import yaml
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import ApiError, Key, Object, Resource
+from kai_ray.cluster.wrappers import Known, wrapper
 
 #: A line of a note whose value is plainly nothing, a name or a UID.
 _WORD = re.compile(
@@ -80,9 +81,29 @@ def above(read: Read, owner: Owner) -> Owner:
     return owner
 
 
-def called(group: Object) -> str:
-    """What users call a gang: "PyTorchJob resnet"; a bare group by its own name."""
+def workload_of(group: Object, known: Known) -> Owner | None:
+    """The job that a gang belongs to as lists call it: a TrainJob, though its JobSet has the gang.
+
+    None for a bare group.
+    """
     owner = top_owner(group)
+    if owner is None:
+        return None
+    space = owner.key.namespace
+    own = (owner.resource.api_version, owner.resource.kind, space, owner.key.name)
+    here = known(own)
+    if here is None or (owner.uid and here["metadata"].get("uid") != owner.uid):
+        return owner
+    name = wrapper(own, known)
+    found = known(name)
+    if name == own or found is None:
+        return owner
+    return _owner(name[0], name[1], name[3], found["metadata"].get("uid") or "", space)
+
+
+def called(group: Object, known: Known) -> str:
+    """What users call a gang: "PyTorchJob resnet"; a bare group by its own name."""
+    owner = workload_of(group, known)
     if owner is None:
         return f"PodGroup {group['metadata']['name']}"
     return f"{owner.resource.kind} {owner.key.name}"

@@ -28,6 +28,7 @@ from kai_ray.cluster.port import (
     Write,
 )
 from kai_ray.cluster.runtime import Runtime
+from kai_ray.cluster.wrappers import cached
 from kai_ray.controllers import podgroup_status, queue_status
 from kai_ray.controllers.conditions import find
 from kai_ray.controllers.config import ControlConfig
@@ -80,6 +81,7 @@ class StatusWriter:
         self._runtime = runtime
         self._group_informer = runtime.informer(kinds.POD_GROUP)
         self._queue_informer = runtime.informer(kinds.QUEUE)
+        self._workloads = cached(runtime)
         self._pods.setup(runtime)
 
     def observe(self, cycle: Cycle) -> None:
@@ -106,7 +108,7 @@ class StatusWriter:
 
     def _called(self, key: Key) -> str:
         group = self._group_informer.get(key.name, key.namespace)
-        return called(group) if group is not None else key.name
+        return called(group, self._workloads) if group is not None else key.name
 
     def _mark_waits(self) -> None:
         assert self._verdicts is not None

@@ -30,8 +30,9 @@ WHAT: tuple[What, ...] = get_args(What)
 class JobEvent:
     """Something that happened to one gang of a job at `at_s`.
 
-    `uid` is the workload that the PodGroup names as the one its user made. `held` GPUs and `pods`
-    are what the gang holds from then on; `types` are those GPUs as (product, node pool, GPUs).
+    `uid` is the workload that its user made: the TrainJob, where its JobSet has the gang. `held`
+    GPUs and `pods` are what the gang holds from then on; `types` are those GPUs as (product, node
+    pool, GPUs).
     `replayed`: it was found after a start of this process and may have been told before.
     """
 

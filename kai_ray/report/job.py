@@ -13,7 +13,7 @@ from kai_ray.report.lifetime import Departure, Lifetime, Stretch, lifetime, runs
 from kai_ray.report.prices import Cost, Prices
 
 _HOUR_S = 3600.0
-#: Kinds whose gang belongs to another object of the same name, which their operator makes.
+#: Kinds that histories written by earlier versions know as what their operator makes of them.
 _MADE_AS = {"TrainJob": "JobSet"}
 #: Shorter waits are passed over.
 _NOTICED_S = 0.5

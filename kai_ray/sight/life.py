@@ -8,7 +8,7 @@ from typing import Literal
 from kai_ray.api import labels as names
 from kai_ray.cluster import resources as kinds
 from kai_ray.cluster.port import Key, Object
-from kai_ray.controllers.owners import top_owner
+from kai_ray.controllers.owners import Owner
 from kai_ray.sight.events import JobEvent, What
 from kai_ray.sight.placed import NOWHERE, Place
 
@@ -93,10 +93,9 @@ class Life:
         )
 
 
-def life_of(group: Object, key: Key, created_s: float) -> Life:
-    """Of a PodGroup that is seen for the first time."""
+def life_of(group: Object, key: Key, owner: Owner | None, created_s: float) -> Life:
+    """Of a PodGroup that is seen for the first time; `owner` is the job that it is of."""
     meta = group["metadata"]
-    owner = top_owner(group)
     uid = meta.get("uid") or ""
     if owner is None:
         who = (uid, key.name, kinds.POD_GROUP.kind, kinds.POD_GROUP.api_version)

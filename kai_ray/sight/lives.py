@@ -7,6 +7,7 @@ gangs that changed only. What a start of the process finds is told again and mar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,9 +24,11 @@ from kai_ray.sight.roll import Roll, Subscriber
 from kai_ray.sight.running import LOST, Running
 from kai_ray.sight.workload import Workloads
 
+BEGIN = "begin"
+
 
 class Lives:
-    """Part of Sight, whose keys it uses: "lost ns/name", "gone ns/name", "without gangs"."""
+    """Part of Sight, with its keys "begin", "lost ns/name", "gone ns/name", "without gangs"."""
 
     def __init__(self, controller: str, figures: Callable[[Key], list[int] | None]) -> None:
         """`figures` are those of a gang after the last cycle (facts.py)."""
@@ -40,8 +43,19 @@ class Lives:
     def setup(self, runtime: Runtime) -> None:
         for part in (self._roll, self._workloads, self._running):
             part.setup(runtime)
-        self._since_s = int(runtime.clock.now())  # as exact as timestamps of objects
-        runtime.informer(kinds.POD_GROUP).on_change(self._seen)
+        self._runtime = runtime
+        self._begun = False
+        self._since_s = int(runtime.clock.now()) if runtime.leads else math.inf
+        self._roll.due(BEGIN, None, 0.0)
+
+    def begin(self) -> None:
+        """Looks at PodGroups from now on: the caches are full, so it is known whose they are."""
+        if self._begun:
+            return
+        self._begun = True
+        # As exact as timestamps of objects. What a standby has seen is told again.
+        self._since_s = int(min(self._since_s, self._runtime.clock.now()))
+        self._runtime.informer(kinds.POD_GROUP).on_change(self._seen)
 
     @property
     def started(self) -> int:
@@ -59,7 +73,9 @@ class Lives:
             self._roll.tell(life, self._roll.now(), "warned", reason, message)
 
     def reconcile(self, key: str) -> float | None:
-        if key == WITHOUT:
+        if key == BEGIN:
+            self.begin()
+        elif key == WITHOUT:
             return self._gone.look_for_owners()
         what, _, name = key.partition(" ")
         namespace, _, name = name.partition("/")
@@ -90,7 +106,7 @@ class Lives:
         now = self._roll.now()
         created_s = min(now, _time(group["metadata"].get("creationTimestamp"), now))
         old = created_s < self._since_s
-        life = life_of(group, key, created_s)
+        life = life_of(group, key, self._workloads.behind(group, ask=not old), created_s)
         before = self._gone.again(life.uid)
         owner = self._workloads.of(life)
         made_s = _time(((owner or {}).get("metadata") or {}).get("creationTimestamp"), created_s)

@@ -159,6 +159,7 @@ class Sight:
         assert control.status.moved is not None  # it observes first
         gangs, moved = control.status.moved
         self._gangs[pool] = gangs
+        self.lives.begin()
         self.lives.observe(cycle, gangs, moved)
         figures = cycle_figures(
             pool, cycle, dict(control.loop.seconds), dict(control.loop.laps.seconds)

@@ -6,7 +6,7 @@ import pytest
 
 from kai_ray.cluster.clock import VirtualClock
 
-from .conftest import World, world_of
+from .conftest import EXAMPLES, World, submit, world_of
 
 
 @pytest.fixture
@@ -199,6 +199,17 @@ def test_an_eviction_names_the_rule_and_for_whom(world: World) -> None:
     job = world.get("/jobs/default/Job/borrower")
     assert job["state"] == "Evicted" and job["evicted"]["rule"] == "Reclaimed"
     assert "evicted" in [moment["what"] for moment in job["timeline"]]
+
+
+def test_the_link_of_a_decision_leads_to_the_job_that_its_user_made(world: World) -> None:
+    world.queue("language", quota=16)
+    submit(world, EXAMPLES / "workloads" / "trainjob.yaml")
+    world.run(30)
+    (bound,) = (p for cycle in world.get("/decisions")["cycles"] for p in cycle["bound"])
+    assert (bound["kind"], bound["job"]) == ("TrainJob", "finetune")
+    job = world.get(f"/jobs/{bound['namespace']}/{bound['kind']}/{bound['job']}")
+    assert job["historyFrom"] == "sight"
+    assert [m["what"] for m in job["timeline"]][:3] == ["created", "grouped", "started"]
 
 
 def test_unchanged_answers_are_not_sent_twice(busy: World) -> None:

@@ -16,10 +16,11 @@ from kai_ray.cluster import resources as R
 from kai_ray.cluster.port import ApiError, Forbidden, NotFound, Object, Port, Resource, Write
 from kai_ray.cluster.selectors import matches, parse_labels
 from kai_ray.cluster.suspension import SUSPEND, is_suspended
+from kai_ray.cluster.wrappers import Name, wrapper
 from kai_ray.podgrouper.outcome import outcome
 from kai_ray.sight.jobs import pods as P
 from kai_ray.sight.jobs.gangs import Evicted, Gang, Hold, gang
-from kai_ray.sight.jobs.owners import Name, controlled, owner_of, wrapper
+from kai_ray.sight.jobs.owners import controlled, owner_of
 
 #: A job that does not name a priority class has this one (KAI's class "train").
 DEFAULT_PRIORITY = 50
@@ -179,8 +180,9 @@ def build(world: World) -> list[Job]:
             meta = obj["metadata"]
             key = (resource.api_version, resource.kind, meta.get("namespace", ""), meta["name"])
             known[key] = (resource, obj)
+    by_name = {key: obj for key, (_, obj) in known.items()}
     for key in list(owned):
-        above = wrapper(key, known)
+        above = wrapper(key, by_name.get)
         if above != key:
             owned[above] += owned.pop(key)
     for key, (resource, obj) in known.items():

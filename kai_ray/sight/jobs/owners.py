@@ -6,15 +6,7 @@ import json
 
 from kai_ray.api import labels as L
 from kai_ray.cluster import resources as R
-from kai_ray.cluster.port import Object, Resource
-
-#: Kinds whose children are jobs of their own.
-SERIES = ("CronJob", "RayCronJob")
-#: Owners above owners, at most.
-DEEPEST = 8
-
-#: (apiVersion, kind, namespace, name)
-Name = tuple[str, str, str, str]
+from kai_ray.cluster.port import Object
 
 
 def owner_of(group: Object) -> tuple[str, str, str]:
@@ -40,25 +32,6 @@ def _parse(note: str) -> dict[str, str]:
         pairs = (line.split(": ", 1) for line in note.splitlines() if ": " in line)
         top = {key: value.strip().strip("\"'") for key, value in pairs}
     return {k: v for k, v in top.items() if isinstance(v, str)} if isinstance(top, dict) else {}
-
-
-def wrapper(key: Name, known: dict[Name, tuple[Resource, Object]]) -> Name:
-    """The workload that the user wrote: a TrainJob for its JobSet. Runs of a CronJob stay apart."""
-    for _ in range(DEEPEST):
-        if key not in known:
-            return key
-        above = next(
-            (
-                (r["apiVersion"], r["kind"], key[2], r["name"])
-                for r in known[key][1]["metadata"].get("ownerReferences") or []
-                if r.get("controller") and r["kind"] not in SERIES
-            ),
-            None,
-        )
-        if above is None or above not in known:
-            return key
-        key = above
-    return key
 
 
 def controlled(obj: Object) -> bool:
