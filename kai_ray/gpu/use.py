@@ -2,8 +2,9 @@
 
 What a pod uses of a device, in this order: the device's own figure where the pod has it alone; what
 the driver says of the pod's processes; else the device's figure, which is the most that it can be.
-A pod that is on no device of its node uses nothing, if all that runs there is known by name; a MIG
-instance without a process does nothing, and of one with a process the driver gives no figure.
+A pod that is on no device of its node uses nothing, if all that runs there is known by name and
+was told since the pod started; a MIG instance without a process does nothing, and of one with a
+process the driver gives no figure.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kai_ray.cluster import resources as kinds
-from kai_ray.cluster.clock import rfc3339
+from kai_ray.cluster.clock import epoch, rfc3339
 from kai_ray.cluster.port import Object
 from kai_ray.cluster.runtime import Runtime
 from kai_ray.gpu import held
 from kai_ray.gpu.node_use import DeviceUse, NodeUse, read
 
+#: What is heard of this much later than it is said to have been seen was seen by a wrong clock.
+_LATE_S = 60.0
+_TOO_EARLY = "node {} has not told of its GPUs since the job started there"
 #: An agent writes at least every two minutes: after this long, nothing is known any more.
 STALE_S = 300.0
 
@@ -123,8 +127,15 @@ class GpuUse:
         state = self.nodes[node]
         if where != node:
             devices = ()
+        if not devices and self._told_s(state) <= _began_s(pod):
+            return PodUse(asked, 0.0, 0.0, None, _TOO_EARLY.format(node))
         shared = held.shares(pod)
         return _used(uid, state, devices, asked or float(len(devices)), bool(shared))
+
+    def _told_s(self, state: NodeUse) -> float:
+        """Of when its figures are, by our clock."""
+        heard = self._heard.get(state.name, state.observed_s)
+        return heard if abs(heard - state.observed_s) > _LATE_S else state.observed_s
 
     def of_pods(self, pods: Iterable[Object], now_s: float) -> PodUse:
         """The sum; `problem` is the first one."""
@@ -143,6 +154,19 @@ def total(uses: Iterable[PodUse]) -> PodUse:
         next((use.problem for use in found if use.problem), ""),
         min((use.observed_s for use in found if use.observed_s), default=0.0),
     )
+
+
+def _began_s(pod: Object) -> float:
+    """When a pod that is bound started, at the earliest."""
+    status, placed = pod.get("status") or {}, ""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            placed = condition.get("lastTransitionTime")
+    text = status.get("startTime") or placed or pod["metadata"].get("creationTimestamp")
+    try:
+        return epoch(text) if text else 0.0
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def _used(

@@ -249,7 +249,9 @@ class JobBook:
             job = self._live.get(uid)
             if job is None or end_s <= begin_s:
                 continue
-            seconds = end_s - begin_s
+            # It may have started after the last look.
+            since_s = max(begin_s, min(job.state_s, end_s)) if job.state == RUNNING else begin_s
+            seconds = end_s - since_s
             job.used_gpu_s += use.used * seconds
             job.known_gpu_s += use.known * seconds
             types = [t for h in job.holding.values() for t in h.by_type()]
@@ -258,7 +260,7 @@ class JobBook:
                 part = gpus / whole
                 self._spending.over(
                     Payer(job.queue, job.user, job.kind, pool, product),
-                    begin_s,
+                    since_s,
                     end_s,
                     used_gpu_s=use.used * part,
                     known_gpu_s=use.known * part,

@@ -114,7 +114,8 @@ function gpuUse(job, use) {
   const rows = rowsOf(use.data?.series);
   const devices = use.data?.now || [];
   if (!job.gpus || (!job.running && rows.length < 2)) return null;
-  const mean = devices.length ? devices.reduce((s, d) => s + (d.utilization || 0), 0) / devices.length : null;
+  const known = devices.length > 0 && devices.every((d) => d.utilization != null); // else no mean, never 0 %
+  const mean = known ? devices.reduce((s, d) => s + d.utilization, 0) / devices.length : null;
   const body = rows.length < 2 && !devices.length
     ? h("p", { class: "none" }, use.problem?.message || use.data?.problem || "No GPU data yet.")
     : [use.data?.problem && h("p", { class: "banner wait" }, use.data.problem),
