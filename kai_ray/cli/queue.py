@@ -11,7 +11,7 @@ import click
 from kai_ray.api import labels as L
 from kai_ray.api import notify
 from kai_ray.api.durations import parse_duration
-from kai_ray.cli import connect
+from kai_ray.cli import connect, notifying
 from kai_ray.cli.amounts import Amount, neat
 from kai_ray.cli.dry_run import dry_run_option, tail
 from kai_ray.cli.failures import CONFLICT, USAGE, Failure, missing
@@ -136,6 +136,7 @@ def create(
                 f"queue {name!r} exists already", next=f"kai queue set {name} …", code=CONFLICT
             ) from error
     click.echo(f"queue/{name} created{tail(dry_run)}")
+    notifying.remind(notes.get(L.NOTIFY))
 
 
 @queue.command("set")
@@ -172,6 +173,7 @@ def change(
         raise click.UsageError("nothing to change: name at least one option, for example --gpu 12")
     _patch(name, patch, dry_run)
     click.echo(f"queue/{name} changed{tail(dry_run)}")
+    notifying.remind(notes.get(L.NOTIFY))
 
 
 @queue.command("pause")

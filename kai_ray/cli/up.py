@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -111,7 +111,8 @@ def up(
     ):
         cluster.start()
         default = running is None and not kubeconfig_out
-        with announced(server, target, console, name, default=default, history=history):
+        told: dict[str, Any] = {"history": history, "channels": channels.channels}
+        with announced(server, target, console, name, default=default, **told):
             facts = {
                 "server": server.url,
                 "kubeconfig": str(target),
@@ -207,6 +208,7 @@ def announced(
     *,
     default: bool,
     history: Path | None = None,
+    channels: Iterable[str] = (),
 ) -> Iterator[None]:
     """Writes the kubeconfig and, for the default cluster, word of this process; takes both back."""
     from kai_ray.cluster import kubeconfig
@@ -222,7 +224,8 @@ def announced(
         note.unlink(missing_ok=True)
         note.touch(mode=0o600)  # the console's address holds its token
         more = {"console": console, "history": str(history.absolute()) if history else ""}
-        note.write_text(json.dumps(said | {title: text for title, text in more.items() if text}))
+        said |= {title: text for title, text in more.items() if text}
+        note.write_text(json.dumps({**said, "channels": sorted(channels)}))
     try:
         yield
     finally:

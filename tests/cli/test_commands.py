@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -153,6 +154,31 @@ def test_a_queue_from_its_creation_to_its_end(kai: Kai) -> None:
     assert kai("queue", "delete", "research").exit_code == 4  # has queues below it
     kai.ok("queue", "delete", "robots")
     assert kai("get", "queue", "robots").exit_code == 3
+
+
+def test_a_channel_that_may_be_unknown_is_told_of(
+    kai: Kai, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAI_HOME", str(tmp_path))
+    said = kai("queue", "create", "told", "--notify", "ops, https://chat.example.com/x, pagers")
+    (note,) = said.stderr.splitlines()
+    assert said.exit_code == 0 and note.startswith("note: channels ops, pagers must be named")
+    assert "--notify FILE" in note and "kai run" in note
+    # The `kai up` beside us says which channels it has.
+    up = {"pid": os.getpid(), "kubeconfig": str(kai.file), "channels": ["ops"]}
+    (tmp_path / "up.json").write_text(json.dumps(up))
+    assert kai("queue", "set", "told", "--notify", "ops").stderr == ""
+    missing = kai("queue", "set", "told", "--notify", "ops,ghost").stderr
+    assert "channel ghost must be named" in missing and "ops" not in missing
+    for nothing in ("none", "https://chat.example.com/x", ""):
+        assert kai("queue", "set", "told", "--notify", nothing).stderr == ""
+    assert kai("queue", "set", "told", "--gpu", "1").stderr == ""
+    # It is another cluster that the command speaks to.
+    (tmp_path / "other").write_text("{}")
+    up = up | {"kubeconfig": str(tmp_path / "other")}
+    (tmp_path / "up.json").write_text(json.dumps(up))
+    assert "kai run" in kai("queue", "set", "told", "--notify", "ops").stderr
+    kai.ok("queue", "delete", "told")
 
 
 def test_a_dry_run_changes_nothing(kai: Kai) -> None:
