@@ -60,7 +60,7 @@ def until(page: Page, expression: str, timeout_s: float = 15.0) -> None:
         page.wait_for_timeout(50)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # while it is open, no other event loop may run
 def browser() -> Iterator[Browser]:
     with chromium.browser() as opened:
         yield opened
