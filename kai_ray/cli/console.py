@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kai_ray.cli import connect, pricing
-from kai_ray.cli.failures import Failure
+from kai_ray.cli.failures import taken
 from kai_ray.cli.stopping import stop_signals
 from kai_ray.sdk import clusters
 
@@ -59,10 +59,7 @@ def console(port: int, history: Path | None, price: str | None) -> None:
         try:
             server.start()
         except OSError as error:
-            raise Failure(
-                f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
-                next="choose another --port, or leave it out",
-            ) from error
+            raise taken(port, error, "--port") from error
         ended.callback(server.stop)
         _wait(made)
         for cluster in made.clusters:

@@ -39,6 +39,12 @@ def missing(kind: str, name: str, *, next: str) -> Failure:
     return Failure(f"{kind} {name!r} does not exist", next=next, code=MISSING)
 
 
+def taken(port: int, error: OSError, option: str) -> Failure:
+    """A port of loopback on which nothing more can listen, and the option that names another."""
+    what = f"cannot listen on 127.0.0.1:{port}: {error.strerror}"
+    return Failure(what, next=f"choose another {option}, or leave it out")
+
+
 def from_sdk(error: errors.KaiError) -> Failure:
     """The same words as a failure of the command."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)

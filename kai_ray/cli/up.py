@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kai_ray.cli import examples, history_file, notifying, pricing, up_console
-from kai_ray.cli.failures import CONFLICT, USAGE, Failure
+from kai_ray.cli.failures import CONFLICT, USAGE, Failure, taken
 from kai_ray.cli.stopping import stop_signals
 from kai_ray.sdk import clusters
 
@@ -153,10 +153,7 @@ def served(
     try:
         server.start()
     except OSError as error:
-        raise Failure(
-            f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
-            next="choose another --port, or leave it out",
-        ) from error
+        raise taken(port, error, "--port") from error
     if kept:
         kept.write_text(server.url.rpartition(":")[2])
     try:
@@ -178,10 +175,7 @@ def measured(cluster: EmbeddedCluster, port: int = 0) -> Iterator[str]:
     try:
         server = HealthServer("127.0.0.1", port, lambda: "", unready, {"/metrics": page})
     except OSError as error:
-        raise Failure(
-            f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
-            next="choose another --metrics-port, or leave it out",
-        ) from error
+        raise taken(port, error, "--metrics-port") from error
     server.start()
     try:
         yield f"http://127.0.0.1:{server.port}/metrics"

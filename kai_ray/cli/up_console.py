@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kai_ray.cli.failures import Failure
+from kai_ray.cli.failures import taken
 
 if TYPE_CHECKING:
     from kai_ray.cluster.rest import RestServer
@@ -47,10 +47,7 @@ def shown(
     try:
         served.start()
     except OSError as error:
-        raise Failure(
-            f"cannot listen on 127.0.0.1:{port}: {error.strerror}",
-            next="choose another --console-port, or leave it out",
-        ) from error
+        raise taken(port, error, "--console-port") from error
     if kept:
         kept.write_text(str(served.port))
     try:
