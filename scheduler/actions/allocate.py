@@ -54,11 +54,11 @@ class Allocate:
         a, b, c = session.total.tolist()
         standing = session.policy.queue_order
         honour(session, self._try)
-        jobs = self._jobs()
         if first := set(broken(session.snapshot)):
-            able = sorted(job for waiting in jobs.values() for job in waiting if job[1] in first)
+            waits = (job for waiting in self._jobs().values() for job in waiting)
+            able = sorted(job for job in waits if job[1] in first)
             repair(session, [gang for _, gang in able], self._try)
-        order = JobIteration(ledger.queues, (a, b, c), jobs, attempts.need, standing)
+        order = JobIteration(ledger.queues, (a, b, c), self._jobs(), attempts.need, standing)
         while (gang := order.pop()) >= 0:
             attempt = attempts.next(gang)
             if not attempt.runs:

@@ -30,3 +30,9 @@ def test_one_that_cannot_be_made_whole_holds_nobody_back() -> None:
     first = Job("first", [Pod()] * 2, minimum=2)
     out = World([Node("n", gpus=3)], [first, torn(minimum=4)]).decide()
     assert sorted(out.bound) == ["first-0", "first-1"]
+
+
+def test_once_whole_it_is_no_longer_in_front_of_the_growth_of_others() -> None:
+    older = Job("older", [Pod(state=R, node="n"), Pod()], minimum=1, created=-1)
+    out = World([Node("n", gpus=4)], [older, torn(pods=3, minimum=2)]).decide()
+    assert sorted(out.bound) == ["older-1", "torn-1"]

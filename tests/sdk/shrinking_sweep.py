@@ -33,6 +33,9 @@ def main() -> None:
     threading.Thread(target=shrink, daemon=True).start()
     sys.argv = [sweep, trials]
     runpy.run_path(sweep, run_name="__main__")
+    end = time.monotonic() + 60
+    while ray.cluster_resources().get("GPU") != 1 and time.monotonic() < end:
+        time.sleep(0.2)  # Ray's books follow the node's end
     print("GPUs at the end:", ray.cluster_resources().get("GPU"))
     ray.shutdown()
     cluster.shutdown()
