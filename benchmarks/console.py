@@ -169,14 +169,17 @@ class _Trace:
 
 
 def _begin(events: list[dict[str, Any]]) -> float:
-    """When the last navigation of the page began, in microseconds."""
-    starts = [
-        e["ts"]
-        for e in events
-        if e["name"] == "navigationStart"
-        and (e["args"].get("data") or {}).get("documentLoaderURL", "").startswith("http")
-    ]
-    return max(starts, default=0.0)
+    """When the visit that painted last began, in microseconds; NaN where the trace does not say."""
+    starts = {_navigation(e): e["ts"] for e in events if e["name"] == "navigationStart"}
+    painted = [e for e in events if e["name"] == "firstContentfulPaint"]
+    painted.sort(key=lambda e: e["ts"])
+    known = [starts[_navigation(e)] for e in painted if _navigation(e) in starts]
+    return known[-1] if known else float("nan")
+
+
+def _navigation(event: dict[str, Any]) -> str:
+    """Which visit of a page an event belongs to."""
+    return (event["args"].get("data") or {}).get("navigationId", "")
 
 
 def _first(events: list[dict[str, Any]], name: str, begin: float) -> float:
